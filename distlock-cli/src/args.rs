@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
-use distlock::Ticket;
 
 use crate::span::{Span, Wait};
 
@@ -150,7 +149,8 @@ pub(crate) struct Run {
         conflicts_with_all = ["keys", "shared", "max_holders"],
         value_name = "TICKET"
     )]
-    pub(crate) ticket: Option<Ticket>,
+    // Not a `Ticket`, because the error of the parser would print the text.
+    pub(crate) ticket: Option<String>,
     /// After the command has succeeded, prints a ticket (for --ticket, within the ttl) instead of releasing the lock
     #[arg(long, conflicts_with_all = ["shared", "max_holders", "min_hold"])]
     pub(crate) hand_over: bool,

@@ -5,11 +5,18 @@
 
 use std::io;
 
+use rustix::io::Errno;
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 
 use super::processes::{self, Members};
+use crate::out::complain;
+
+/// The last words about a command that got SIGKILL.
+pub(super) const ENDED: &str = "the command was ended";
+/// The same if the kernel has refused the signal.
+const NOT_ENDED: &str = "the command could not be ended, and has ended now";
 
 /// The process group of a command and its children. (A child that begins a new session leaves it.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +38,14 @@ impl Group {
         self.0
     }
 
-    /// This fails only if no process of the group is left.
+    /// Has no effect if no process of the group is left, or if all of them run as another user (`sudo`).
     pub(super) fn signal(self, signal: Signal) {
-        let _: Result<(), rustix::io::Errno> = kill_process_group(self.0, signal);
+        let _: Result<(), Errno> = kill_process_group(self.0, signal);
+    }
+
+    /// Sends SIGKILL, and returns the last words about the command.
+    pub(super) fn kill(self) -> &'static str {
+        last_words(kill_process_group(self.0, Signal::KILL))
     }
 
     /// Also continues the group, because a stopped process gets a signal only when it continues.
@@ -63,7 +75,7 @@ impl Group {
 
     /// The same for repeated calls. While the process `seen` has not ended, no other one is looked at.
     pub(super) fn has_gone(self, seen: &mut Option<i32>) -> bool {
-        if test_kill_process_group(self.0) == Err(rustix::io::Errno::SRCH) {
+        if test_kill_process_group(self.0) == Err(Errno::SRCH) {
             return true;
         }
         if seen.is_some_and(|number| processes::lives_in(number, self.0)) {
@@ -77,5 +89,46 @@ impl Group {
             }
             Members::Unknown => false,
         }
+    }
+}
+
+fn last_words(killed: Result<(), Errno>) -> &'static str {
+    if killed != Err(Errno::PERM) {
+        return ENDED;
+    }
+    complain("the command runs as another user and cannot be ended: it may outlive the lease");
+    NOT_ENDED
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::{Command, Stdio};
+    use std::thread;
+
+    use rustix::process::{Uid, geteuid};
+    use rustix::thread::set_thread_res_uid;
+
+    use super::*;
+
+    #[test]
+    fn a_command_of_another_user_is_not_ended() {
+        assert_eq!(last_words(Err(Errno::PERM)), NOT_ENDED);
+        assert_eq!((last_words(Ok(())), last_words(Err(Errno::SRCH))), (ENDED, ENDED));
+        if !geteuid().is_root() {
+            // Only root can send a signal as another user than the command's.
+            return;
+        }
+        let mut child = Command::new("cat").stdin(Stdio::piped()).process_group(0).spawn().unwrap();
+        let group = Group::of(child.id()).unwrap();
+        // Only this thread becomes the other user.
+        let as_another = thread::spawn(move || {
+            let other = Uid::from_raw(65534);
+            set_thread_res_uid(other, other, other).map(|()| group.kill())
+        });
+        assert_eq!(as_another.join().unwrap(), Ok(NOT_ENDED));
+        assert!(!group.is_gone());
+        assert_eq!(group.kill(), ENDED);
+        child.wait().unwrap();
     }
 }

@@ -14,13 +14,12 @@ use nix::sys::signal::SigSet;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
-use rustix::process::Signal;
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use tokio::process::{Child, Command};
 
-use super::group::Group;
+use super::group::{ENDED, Group};
 use super::orders::{self, Orders};
 use super::plan::DueSignal;
 use super::{clock, own_program, signals};
@@ -103,13 +102,13 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
     let mut orders = Orders::new(options.kill_after.map(|span| span.0));
     let signal = signals::named(&options.signal);
-    let mut pause = CHECK_INTERVALS.start;
+    let (mut pause, mut last_words) = (CHECK_INTERVALS.start, ENDED);
     let exit = loop {
         let now = clock::now();
         while let Some((step, group)) = orders.due(now) {
             match step {
                 DueSignal::Ask => group.ask_to_end(signal),
-                DueSignal::Kill => group.signal(Signal::KILL),
+                DueSignal::Kill => last_words = group.kill(),
             }
         }
         if let Some(exit) = orders.exit(Group::is_gone) {
@@ -126,7 +125,7 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     };
     // Only now, because a full pipe would block this process, and then no SIGKILL would follow.
     if let Some(why) = orders.untold() {
-        complain(format_args!("{why}: the command was ended"));
+        complain(format_args!("{why}: {last_words}"));
     }
     Ok(exit)
 }

@@ -15,7 +15,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use distlock::{Guard, LockError, LockManager, LockRequest};
+use distlock::{Guard, LockManager, LockRequest, Ticket};
 use rustix::process::Signal;
 
 use crate::args::{self, Ending, General, OnLost, Program};
@@ -32,6 +32,8 @@ use supervise::{CommandEnd, supervise};
 
 /// How long the last replies of the store are awaited.
 const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The pause after an extension without a reply. A granted lock lasts for three seconds.
+const EXTENSION_PAUSE: Duration = Duration::from_millis(100);
 
 /// The command that runs under a lock, and how it is ended.
 struct Job<'a> {
@@ -49,12 +51,29 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
     if options.hand_over && options.keys.len() > 1 {
         return Err(Exit::Usage.because("--hand-over is for one --key"));
     }
+    let ticket = options.ticket.as_deref().map(str::parse::<Ticket>).transpose();
+    // Without the text, which may contain a ticket.
+    let ticket = ticket.map_err(|error| Exit::Usage.because(&error.to_string()))?;
     let manager = interruptible(&mut signals, connect(general)).await??;
+    let exit = hold(&manager, &options, ticket.as_ref(), &job, &mut signals).await;
+    // Also after a signal has ended the wait: the lock may be granted by then, and its release is not sent yet.
+    manager.shutdown(LAST_WORDS).await;
+    exit
+}
+
+/// Runs the command while the lock is held.
+async fn hold(
+    manager: &LockManager,
+    options: &args::Run,
+    ticket: Option<&Ticket>,
+    job: &Job<'_>,
+    signals: &mut Signals,
+) -> Result<Exit, Exit> {
     if options.hand_over {
         // Checked before the command runs. After it, the lock could only be released.
         manager.check_hand_over().map_err(|error| Exit::told(&error))?;
     }
-    let acquired = interruptible(&mut signals, request(&manager, &options).acquire()).await?;
+    let acquired = interruptible(signals, request(manager, options, ticket).acquire()).await?;
     let guard = match acquired {
         Ok(guard) => guard,
         Err(error) if error.is_busy() && options.quiet_busy => return Ok(Exit::Success),
@@ -63,15 +82,13 @@ pub(crate) async fn run(general: &General, options: args::Run) -> Result<Exit, E
         }
         Err(error) => return Err(Exit::told(&error)),
     };
-    let ended = under(&manager, &guard, &job, &mut signals).await;
-    let exit = match &ended {
+    let ended = under(manager, &guard, job, signals).await;
+    match &ended {
         Ok(CommandEnd::ByItself(status)) if options.hand_over && status.success() => {
-            hand_over(&manager, guard).await
+            hand_over(manager, guard).await
         }
         _ => end(guard, ended, job.ending.on_lost).await,
-    };
-    manager.shutdown(LAST_WORDS).await;
-    exit
+    }
 }
 
 fn job<'a>(
@@ -105,44 +122,44 @@ pub(crate) async fn lead(general: &General, options: args::Leader) -> Result<Exi
     let mut signals = Signals::catch()?;
     let job = job(general, &options.child, options.ttl, options.max_hold)?;
     let manager = interruptible(&mut signals, connect(general)).await??;
+    let exit = hold_terms(&manager, &options, &job, &mut signals).await;
+    // As in `run`.
+    manager.shutdown(LAST_WORDS).await;
+    exit
+}
+
+async fn hold_terms(
+    manager: &LockManager,
+    options: &args::Leader,
+    job: &Job<'_>,
+    signals: &mut Signals,
+) -> Result<Exit, Exit> {
     let office = &options.office;
     loop {
-        let acquired = interruptible(&mut signals, candidacy(&manager, &options).acquire()).await?;
+        let request = limited(manager.lock(office), options.ttl, options.wait, options.max_hold);
+        let request = request.label(options.label.clone()).fenced();
+        let acquired = interruptible(signals, request.acquire()).await?;
         let guard = match acquired {
             Ok(guard) => guard,
             // The store may become reachable again.
             Err(error) if Exit::of(&error) == Exit::Unavailable && options.wait == Wait::Forever => {
                 complain(format_args!("{error}; retrying"));
-                interruptible(&mut signals, tokio::time::sleep(LAST_WORDS)).await?;
+                interruptible(signals, tokio::time::sleep(LAST_WORDS)).await?;
                 continue;
             }
             Err(error) => return Err(Exit::told(&error)),
         };
         let term = guard.fencing_token().map_or_else(|| "?".to_owned(), |token| token.to_string());
         complain(format_args!("leader of {office}: term {term} begins"));
-        let ended = under(&manager, &guard, &job, &mut signals).await;
+        let ended = under(manager, &guard, job, signals).await;
         let exit = end(guard, ended, job.ending.on_lost).await;
         complain(format_args!("leader of {office}: term {term} has ended"));
-        let exit = match (exit, signals.asked_to_end()) {
-            (Err(Exit::Lost), None) => continue,
+        match (exit, signals.asked_to_end()) {
+            (Err(Exit::Lost), None) => {}
             // The signal was passed on to the command, which was ended at the same time because the lock was lost.
-            (Err(Exit::Lost), Some(signal)) => Err(Exit::Signal(signal.as_raw())),
-            (exit, _) => exit,
-        };
-        manager.shutdown(LAST_WORDS).await;
-        return exit;
-    }
-}
-
-fn candidacy(manager: &LockManager, options: &args::Leader) -> LockRequest {
-    let mut request = manager.lock(&options.office).ttl(options.ttl.0).label(options.label.clone()).fenced();
-    request = match options.wait {
-        Wait::For(time) => request.wait(time),
-        Wait::Forever => request.wait_forever(),
-    };
-    match options.max_hold {
-        Some(Span(most)) => request.max_hold(most),
-        None => request,
+            (Err(Exit::Lost), Some(signal)) => return Err(Exit::Signal(signal.as_raw())),
+            (exit, _) => return exit,
+        }
     }
 }
 
@@ -163,16 +180,24 @@ fn check(ending: &Ending, ttl: Span) -> Result<(), Exit> {
     Ok(())
 }
 
-fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
-    let request = match &options.ticket {
+/// Adds the options that `run` and `leader` have in common.
+fn limited(request: LockRequest, ttl: Span, wait: Wait, max_hold: Option<Span>) -> LockRequest {
+    let request = match wait {
+        Wait::For(time) => request.ttl(ttl.0).wait(time),
+        Wait::Forever => request.ttl(ttl.0).wait_forever(),
+    };
+    match max_hold {
+        Some(Span(most)) => request.max_hold(most),
+        None => request,
+    }
+}
+
+fn request(manager: &LockManager, options: &args::Run, ticket: Option<&Ticket>) -> LockRequest {
+    let request = match ticket {
         Some(ticket) => manager.take_over(ticket),
         None => manager.lock_all(&options.keys),
     };
-    let mut request = request.ttl(options.ttl.0).label("distlock run");
-    request = match options.wait {
-        Wait::For(time) => request.wait(time),
-        Wait::Forever => request.wait_forever(),
-    };
+    let mut request = limited(request, options.ttl, options.wait, options.max_hold).label("distlock run");
     if options.shared {
         request = request.shared();
     }
@@ -181,9 +206,6 @@ fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
     }
     if let Some(Span(time)) = options.min_hold {
         request = request.min_hold(time);
-    }
-    if let Some(Span(time)) = options.max_hold {
-        request = request.max_hold(time);
     }
     if options.fenced {
         request = request.fenced();
@@ -194,16 +216,21 @@ fn request(manager: &LockManager, options: &args::Run) -> LockRequest {
     request
 }
 
-/// Runs the command with a full lease. A lease that was taken over is short until it is confirmed.
+/// Runs the command with a full lease. A lease that was granted from a queue is short until it is extended.
 async fn under(
     manager: &LockManager,
     guard: &Guard,
     job: &Job<'_>,
     signals: &mut Signals,
 ) -> Result<CommandEnd, Exit> {
-    if guard.remaining() < job.ttl / 2 {
-        let extended: Result<(), LockError> = interruptible(signals, guard.extend(job.ttl)).await?;
-        extended.map_err(|error| Exit::told(&error))?;
+    let is_short = guard.remaining() < job.ttl / 2;
+    while is_short && let Err(error) = interruptible(signals, guard.extend(job.ttl)).await? {
+        // Without a reply, the lock is still held until its deadline.
+        let error = guard.check().err().unwrap_or(error);
+        if Exit::of(&error) != Exit::Unavailable {
+            return Err(Exit::told(&error));
+        }
+        interruptible(signals, tokio::time::sleep(EXTENSION_PAUSE)).await?;
     }
     supervise(manager, guard, job, signals).await
 }
@@ -241,7 +268,7 @@ async fn end(guard: Guard, ended: Result<CommandEnd, Exit>, on_lost: OnLost) -> 
             Some(error) if on_lost != OnLost::Ignore => Err(Exit::told(&error)),
             Some(_) | None => Ok(Exit::from(status)),
         },
-        CommandEnd::ByUs(why) => Err(Exit::Lost.because(&format!("{why}; the command was ended"))),
+        CommandEnd::ByUs(why) => Err(Exit::Lost.because(&why)),
     }
 }
 

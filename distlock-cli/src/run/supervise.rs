@@ -13,7 +13,7 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
 use super::gate::Gate;
-use super::group::Group;
+use super::group::{ENDED, Group};
 use super::guardian::Guardian;
 use super::plan::{DueSignal, Plan};
 use super::signals::{self, Signals};
@@ -71,6 +71,7 @@ pub(super) async fn supervise(
         plan: plan(job.ending),
         told: Duration::ZERO,
         why: None,
+        last_words: ENDED,
         terminal: Terminal::open(),
         stopped: None,
     };
@@ -150,6 +151,7 @@ struct Watch<'a> {
     told: Duration,
     /// The reason why the command was asked to end, or was killed.
     why: Option<String>,
+    last_words: &'static str,
     terminal: Option<Terminal>,
     /// When this process stopped the command because it was stopped itself.
     stopped: Option<Instant>,
@@ -213,7 +215,7 @@ impl Watch<'_> {
             });
         }
         if let Some(why) = self.why {
-            return Ok(CommandEnd::ByUs(why));
+            return Ok(CommandEnd::ByUs(format!("{why}; {}", self.last_words)));
         }
         let status = status?;
         if let Some(signal) = status.signal().and_then(Signal::from_named_raw)
@@ -281,7 +283,7 @@ impl Watch<'_> {
         }
     }
 
-    fn carry_out(&self, step: DueSignal) {
+    fn carry_out(&mut self, step: DueSignal) {
         match step {
             DueSignal::Ask => {
                 // This comes first. If this process is killed now, the command must not get more time.
@@ -292,7 +294,7 @@ impl Watch<'_> {
                 }
                 self.group.ask_to_end(signals::named(&self.ending.signal));
             }
-            DueSignal::Kill => self.group.signal(Signal::KILL),
+            DueSignal::Kill => self.last_words = self.group.kill(),
         }
     }
 

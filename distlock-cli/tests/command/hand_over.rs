@@ -89,7 +89,16 @@ fn a_command_that_fails_hands_nothing_over() {
 #[test]
 fn what_is_no_ticket_and_what_cannot_be_handed_over_is_wrong_usage() {
     let server = RedisServer::start();
-    assert_status(&run(&server, "no ticket", &["--", "true"]), 64);
+    let first = ["run", "--key", "k", "--ttl", "600s", "--hand-over", "--", "true"];
+    let ticket = text(&output(&mut distlock(&server, &first)).stdout);
+    // Its reader could take the lock.
+    let spoiled = format!("x\n{}", ticket.trim());
+    let option = output(&mut distlock(&server, &["run", "--ticket", &spoiled, "--", "true"]));
+    for refused in [run(&server, &spoiled, &["--", "true"]), option] {
+        assert_status(&refused, 64);
+        let told = text(&refused.stderr);
+        assert!(told.contains("not the text of a ticket") && !told.contains("dlt1"), "{told}");
+    }
     for options in [&["--key", "a", "--key", "b"][..], &["--key", "a", "--shared"]] {
         let refused =
             output(&mut distlock(&server, &[&["run", "--hand-over"], options, &["--", "true"]].concat()));

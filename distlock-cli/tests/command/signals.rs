@@ -2,8 +2,9 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use distlock_tests::{RedisServer, eventually_blocking, residue};
+use distlock_tests::{Direction, PostgresServer, Proxy, RedisServer, eventually_blocking, residue};
 use rustix::process::Signal;
 
 use super::{Running, assert_status, is_free, output, until_dead};
@@ -11,7 +12,11 @@ use super::{Running, assert_status, is_free, output, until_dead};
 /// Like [`super::distlock`], but with default actions for signals, even if the process that runs the tests ignores
 /// them.
 fn distlock(server: &RedisServer, arguments: &[&str]) -> Command {
-    let plain = super::distlock(server, arguments);
+    distlock_at(&server.url(), arguments)
+}
+
+fn distlock_at(url: &str, arguments: &[&str]) -> Command {
+    let plain = super::distlock_at(url, arguments);
     let mut command = Command::new("env");
     command.arg("--default-signal=HUP,INT,QUIT,TERM").arg(plain.get_program()).args(plain.get_args());
     for (name, value) in plain.get_envs() {
@@ -77,7 +82,26 @@ fn while_it_waits_they_end_the_wait() {
     holder.signal(Signal::TERM);
     holder.status();
     assert_status(&output(&mut distlock(&server, &["run", "--key", "k", "--wait", "0", "--", "true"])), 0);
-    residue::expires_within(&server, std::time::Duration::from_secs(20));
+    residue::expires_within(&server, Duration::from_secs(20));
+}
+
+/// The replies are late, and the release needs another connection, so it is sent long after the signal. (If the lock is
+/// granted before the signal, the command gets it.)
+#[test]
+fn a_lock_that_is_granted_when_the_wait_has_ended_is_released() {
+    let server = PostgresServer::start();
+    let proxy = Proxy::to(&server.address());
+    let at = |arguments: &[&str]| output(&mut super::distlock_at(&server.url(), arguments));
+    assert_status(&at(&["ping"]), 0);
+    proxy.delay(Direction::Replies, Duration::from_millis(100));
+    for under in [&["run", "--key", "k"][..], &["leader", "k"]] {
+        let arguments = [under, &["--ttl", "10m", "--", "sleep", "1000"]].concat();
+        let mut running = Running::start(&mut distlock_at(&server.url_through(&proxy), &arguments));
+        eventually_blocking("the server has granted the lock", || at(&["show", "k"]).status.success());
+        running.signal(Signal::TERM);
+        assert_eq!(running.status().signal(), Some(15));
+        eventually_blocking("the lock is free", || at(&["show", "k"]).status.code() == Some(1));
+    }
 }
 
 /// A process that the command leaves behind continues under the lock.

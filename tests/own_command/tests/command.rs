@@ -45,3 +45,13 @@ async fn what_its_store_says_of_a_url_is_wrong_usage() {
     assert_eq!(refused.status.code(), Some(64));
     assert!(text(&refused).contains("toy://127.0.0.1:4000"), "{}", text(&refused));
 }
+
+/// The extension of a granted lock gets no reply. (If the grant expires before the next extension, the command runs in a
+/// later term.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_whose_extension_gets_no_reply_runs_its_command() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_own_unanswered"));
+    command.args(["--url", "unanswered://", "leader", "office", "-c", "echo ran; exit 7"]);
+    let ran = command.output().await.unwrap();
+    assert_eq!((ran.status.code(), &*ran.stdout), (Some(7), &b"ran\n"[..]), "{}", text(&ran));
+}
