@@ -215,12 +215,17 @@ pub fn run(options: &Options) -> io::Result<(Hello, History)> {
         work.calm.get_or_init(|| start.elapsed());
     });
     let refused_after_calm = take_each_once_more(options, &work, &places);
-    let misbehaved = end(&places);
+    let mut misbehaved = end(&places);
     let end = start.elapsed();
     drop(places);
     let residue = server.residue_after(options.ttl * 2);
     let requests = work.requests.into_inner().unwrap_or_else(PoisonError::into_inner);
     let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let has_no_token = |request: &&Request| request.section.as_ref().is_some_and(|held| held.token.is_none());
+    if let Some(request) = requests.iter().find(has_no_token).filter(|_| hello.tokens) {
+        misbehaved
+            .push(format!("process {} was granted key {} without a token", request.process, request.key));
+    }
     let history = History {
         ttl: options.ttl,
         bound: BOUND,
@@ -288,15 +293,40 @@ fn take_each_once_more(options: &Options, work: &Work, places: &[Arc<Place>]) ->
     refused
 }
 
-/// Closes the input of all processes. They must end by themselves.
+/// Closes the input of all processes. They must end by themselves, and not before.
 fn end(places: &[Arc<Place>]) -> Vec<String> {
+    let by_itself = |number: u64| format!("process {number} ended by itself");
     let mut misbehaved = Vec::new();
+    for place in places {
+        misbehaved.extend(locked(&place.crashed).iter().copied().map(by_itself));
+    }
     for process in places.iter().map(|place| place.process()) {
         if process.has_ended() && process.killed().is_none() {
-            misbehaved.push(format!("process {} ended by itself", process.number));
+            misbehaved.push(by_itself(process.number));
         } else if !process.finish(BOUND) {
             misbehaved.push(format!("process {} did not end when its input did", process.number));
         }
     }
     misbehaved
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_ended_by_itself_is_found_although_a_kill_fault_hits_it_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let once = directory.path().join("once").display().to_string();
+        // The first process ends at once, the next one with its input.
+        let script = r#"echo "hello it 1 tokens=no waits=no renews=no"; mkdir "$0" || read line"#;
+        let command = vec!["sh".to_owned(), "-c".to_owned(), script.to_owned(), once];
+        let (numbers, start) = (Arc::new(AtomicU64::new(1)), Instant::now());
+        let place = Place::new(command, &Server::start(Store::Memory), 0, &numbers, start).unwrap();
+        let first = place.process();
+        distlock_fixtures::eventually_blocking("the first process has ended", || first.has_ended());
+        first.kill(start.elapsed());
+        place.replace();
+        assert_eq!(end(&[Arc::new(place)]), ["process 1 ended by itself"]);
+    }
 }

@@ -20,7 +20,8 @@ pub struct History {
     pub refused_after_calm: Vec<String>,
     /// The data that was left on the server two ttls after the last process had ended.
     pub residue: Vec<String>,
-    /// Processes that ended by themselves, or did not end when their input did.
+    /// Processes that ended by themselves, did not end when their input did, or gave no tokens although they promised
+    /// them.
     pub misbehaved: Vec<String>,
 }
 

@@ -55,6 +55,8 @@ pub struct Overlap {
     pub from: Duration,
     /// When the first of both ended.
     pub until: Duration,
+    /// How long after `from` the first one ended, which is longer than the overlap if the second one ended before.
+    pub late: Duration,
     /// The cause.
     pub cause: Cause,
     /// The library later confirmed the first holder's release, as if it had still held the lock.
@@ -88,8 +90,10 @@ impl Verdict {
     /// holder was stopped within the last ttl, or reported the loss within a quarter of the ttl.
     #[must_use]
     pub fn is_clean(&self, history: &History) -> bool {
+        let told_late =
+            |overlap: &Overlap| overlap.cause == Cause::ToldLate && overlap.late > history.ttl / 4;
         self.overlaps_by(Cause::Unexplained) + self.overlaps_by(Cause::CutOff) == 0
-            && self.longest(Cause::ToldLate) <= history.ttl / 4
+            && !self.overlaps.iter().any(told_late)
             && self.tokens.is_empty()
             && self.hangs.is_empty()
             && history.refused_after_calm.is_empty()
@@ -152,6 +156,7 @@ fn overlaps(granted: &[(&Request, &Section)], history: &History) -> Vec<Overlap>
                 processes: (first.process, request.process),
                 from: section.from,
                 until: earlier.until.min(section.until),
+                late: earlier.until.saturating_sub(section.from),
                 cause: cause(first, earlier, section.from, history),
                 told_released: earlier.release.as_ref().is_some_and(|release| release.confirmed),
             });

@@ -135,6 +135,9 @@ fn a_verdict_is_clean_unless_the_library_is_to_blame() {
     for (late, clean) in [(250, true), (251, false)] {
         assert_eq!(is_clean(&History { requests: told_after(late), ..calm.clone() }), clean, "{late}");
     }
+    // The second section is short, and the first holder reports the loss long after it.
+    let requests = vec![ending(held(1, 0, 10, 2_900), End::Lost), held(2, 0, 2_000, 2_050)];
+    assert!(!is_clean(&History { requests, ..calm.clone() }));
     let stop = |from, until| vec![fault(FaultKind::Stop, Some(1), from, until)];
     for (faults, clean) in [(stop(1_100, 1_200), true), (stop(100, 200), false)] {
         let requests = vec![held(1, 0, 10, 3_000), held(2, 0, 2_000, 2_500)];
@@ -183,7 +186,7 @@ fn a_release_without_an_answer_hangs() {
 fn recovery_is_from_the_end_of_a_fault_to_the_next_grant() {
     let server = fault(FaultKind::Server, None, 100, 1_000);
     assert_eq!(judged(vec![held(1, 0, 1_700, 1_800)], vec![server.clone()]).recovery, ms(700));
-    assert_eq!(judged(vec![], vec![server]).recovery, ms(19_000), "nobody got a lock any more");
+    assert_eq!(judged(vec![], vec![server]).recovery, ms(19_000), "no process got a lock after it");
 }
 
 #[test]

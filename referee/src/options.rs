@@ -21,7 +21,7 @@ distlock-referee table DIR                  the reports in DIR, and in the direc
     --hold MS             the longest section; if missing, two ttls if the library renews, and a third of one if not
     --faults stop,kill,cut,delay,server      which faults happen; `none`
     --store redis         redis, postgres, mysql, etcd, zookeeper, memcached, sqlite, memory
-    --command 'PROGRAM ARGUMENTS'      an adapter of your own, in place of a known one
+    --command 'PROGRAM ARGUMENTS'      an adapter of your own, instead of a known one
     --report DIR          writes report.txt, report.json and report.html";
 
 pub(crate) struct Run {

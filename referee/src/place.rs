@@ -30,6 +30,8 @@ pub(crate) struct Place {
     command: Vec<String>,
     pub(crate) link: Option<Proxy>,
     process: Mutex<Arc<Process>>,
+    /// The processes that had ended by themselves when they were replaced.
+    pub(crate) crashed: Mutex<Vec<u64>>,
     numbers: Arc<AtomicU64>,
     start: Instant,
 }
@@ -45,7 +47,15 @@ impl Place {
         let link = server.link();
         command.push(server.url(link.as_ref()));
         let process = Mutex::new(Arc::new(launch(&command, numbers, start)?));
-        Ok(Place { index, command, link, process, numbers: numbers.clone(), start })
+        Ok(Place {
+            index,
+            command,
+            link,
+            process,
+            crashed: Mutex::default(),
+            numbers: numbers.clone(),
+            start,
+        })
     }
 
     pub(crate) fn process(&self) -> Arc<Process> {
@@ -58,7 +68,10 @@ impl Place {
         let bound = Instant::now() + MAX_START_TIME;
         loop {
             match launch(&self.command, &self.numbers, self.start) {
-                Ok(process) => return *locked(&self.process) = Arc::new(process),
+                Ok(process) => {
+                    let old = std::mem::replace(&mut *locked(&self.process), Arc::new(process));
+                    return locked(&self.crashed).extend(old.killed().is_none().then_some(old.number));
+                }
                 Err(_) if Instant::now() < bound => thread::sleep(START_PAUSE),
                 Err(_) => return,
             }

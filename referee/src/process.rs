@@ -96,9 +96,12 @@ impl Process {
         signals::cont(&locked(&self.child));
     }
 
-    /// SIGKILL. `now` is read before the signal, so that no section of this process lasts longer than the process.
+    /// SIGKILL. `now` is read before the signal, so that no section of this process lasts longer than the process. A
+    /// process that had ended by itself is not killed.
     pub fn kill(&self, now: Duration) {
-        locked(&self.killed).get_or_insert(now);
+        if !self.has_ended() {
+            locked(&self.killed).get_or_insert(now);
+        }
         signals::kill9(&mut locked(&self.child));
     }
 

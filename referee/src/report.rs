@@ -24,7 +24,11 @@ pub(crate) fn findings(history: &History, verdict: &Verdict) -> Vec<String> {
     for overlap in &verdict.overlaps {
         let name = CAUSES.iter().find(|(cause, _)| *cause == overlap.cause).map_or("", |(_, name)| name);
         let (first, second) = overlap.processes;
-        let told = if overlap.told_released { "; its release was confirmed" } else { "" };
+        let told = match overlap.cause {
+            Cause::ToldLate => format!("; its loss was reported {} after that", millis(overlap.late)),
+            _ if overlap.told_released => "; its release was confirmed".to_owned(),
+            _ => String::new(),
+        };
         found.push(format!(
             "{:9.3} s  key {}: {name}: process {first} held the lock, process {second} got it, for {}{told}",
             overlap.from.as_secs_f64(),

@@ -86,6 +86,7 @@ mod tests {
             processes: (1, 2),
             from: Duration::ZERO,
             until: Duration::ZERO,
+            late: Duration::ZERO,
             cause,
             told_released: false,
         };

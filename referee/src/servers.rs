@@ -72,6 +72,21 @@ pub enum Server {
     Memory,
 }
 
+/// Calls a method of the server, or of the only member of several; the last argument is what happens without one.
+macro_rules! each {
+    ($server:expr, $method:ident, $none:expr) => {
+        match $server {
+            Self::Redis(server) => server.$method(),
+            Self::Postgres(server) => server.$method(),
+            Self::MySql(server) => server.$method(),
+            Self::Etcd(server) => server.$method(0),
+            Self::ZooKeeper(server) => server.$method(0),
+            Self::Memcached(server) => server.$method(),
+            Self::Sqlite(_) | Self::Memory => $none,
+        }
+    };
+}
+
 impl Server {
     /// Starts a server.
     ///
@@ -95,15 +110,7 @@ impl Server {
     /// A link of one client to it.
     #[must_use]
     pub fn link(&self) -> Option<Proxy> {
-        let address = match self {
-            Self::Redis(server) => server.address(),
-            Self::Postgres(server) => server.address(),
-            Self::MySql(server) => server.address(),
-            Self::Etcd(server) => server.address(0),
-            Self::ZooKeeper(server) => server.address(0),
-            Self::Memcached(server) => server.address(),
-            Self::Sqlite(_) | Self::Memory => return None,
-        };
+        let address = each!(self, address, return None);
         Some(Proxy::to(&address))
     }
 
@@ -124,28 +131,12 @@ impl Server {
 
     /// SIGSTOP.
     pub fn stop(&self) {
-        match self {
-            Self::Redis(server) => server.stop(),
-            Self::Postgres(server) => server.stop(),
-            Self::MySql(server) => server.stop(),
-            Self::Etcd(server) => server.stop(0),
-            Self::ZooKeeper(server) => server.stop(0),
-            Self::Memcached(server) => server.stop(),
-            Self::Sqlite(_) | Self::Memory => {}
-        }
+        each!(self, stop, {});
     }
 
     /// SIGCONT.
     pub fn cont(&self) {
-        match self {
-            Self::Redis(server) => server.cont(),
-            Self::Postgres(server) => server.cont(),
-            Self::MySql(server) => server.cont(),
-            Self::Etcd(server) => server.cont(0),
-            Self::ZooKeeper(server) => server.cont(0),
-            Self::Memcached(server) => server.cont(),
-            Self::Sqlite(_) | Self::Memory => {}
-        }
+        each!(self, cont, {});
     }
 
     /// Whether confirmed data survives when it is killed.
@@ -156,28 +147,12 @@ impl Server {
 
     /// SIGKILL.
     pub fn kill(&mut self) {
-        match self {
-            Self::Redis(server) => server.kill9(),
-            Self::Postgres(server) => server.kill9(),
-            Self::MySql(server) => server.kill9(),
-            Self::Etcd(server) => server.kill9(0),
-            Self::ZooKeeper(server) => server.kill9(0),
-            Self::Memcached(server) => server.kill9(),
-            Self::Sqlite(_) | Self::Memory => {}
-        }
+        each!(self, kill9, {});
     }
 
     /// Starts it again with its data, and returns when it serves.
     pub fn restart(&mut self) {
-        match self {
-            Self::Redis(server) => server.restart(),
-            Self::Postgres(server) => server.restart(),
-            Self::MySql(server) => server.restart(),
-            Self::Etcd(server) => server.restart(0),
-            Self::ZooKeeper(server) => server.restart(0),
-            Self::Memcached(server) => server.restart(),
-            Self::Sqlite(_) | Self::Memory => {}
-        }
+        each!(self, restart, {});
     }
 
     /// The data that is still on the server after this time: keys, rows of holders and waiters, or nodes of sessions.

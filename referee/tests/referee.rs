@@ -80,6 +80,17 @@ fn distlock_passes_all_faults() {
 }
 
 #[test]
+fn a_library_that_promises_tokens_and_gives_none_is_found() {
+    let answers =
+        r#"while read word id rest; do [ $word = acquire ] && echo "$id ok" || echo "$id released"; done"#;
+    let script = format!("echo hello it 1 tokens=yes waits=no renews=no; {answers}");
+    let command = vec!["sh".to_owned(), "-c".to_owned(), script];
+    let (_, history, verdict) = run(&Options { command, processes: 1, ..options("mutex", 0) });
+    assert_eq!(history.misbehaved, ["process 1 was granted key 0 without a token"]);
+    assert!(!verdict.is_clean(&history));
+}
+
+#[test]
 fn each_adapter_has_its_program_and_a_row_in_the_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = std::fs::read_to_string(root.join("../docs/referee.md")).unwrap();

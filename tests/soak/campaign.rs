@@ -13,7 +13,7 @@ use fastrand::Rng;
 
 use crate::{
     fleet::{Fleet, Recipe},
-    judge::{self, Excuse, Judge, Round, Verdict},
+    judge::{self, Breach, Excuse, Judge, Round, Verdict},
     options::{Length, Options, Store},
     register,
     servers::{self, Harm, Servers, disturb_link},
@@ -28,7 +28,7 @@ const BELIEF: Duration = Duration::from_secs(4);
 /// When all processes have ended, only a grant to a killed process, its session, or a release in flight may be left for
 /// this time. It is longer than every lease, so a key that remains never expires.
 const CLEAN: Duration = Duration::from_secs(20);
-/// The time limit for each wait of a round without a time. The awaited event comes much sooner.
+/// The time limit for each wait for an event, which comes much sooner.
 const AT_LAST: Duration = Duration::from_secs(120);
 /// The minimum number of faults in such a round.
 const FEWEST_FAULTS: usize = 8;
@@ -47,20 +47,17 @@ pub(crate) struct Outcome {
     pub(crate) excused: Duration,
     pub(crate) hung: u64,
     pub(crate) residue: Vec<String>,
-    /// The rounds after whose faults no process continued.
-    pub(crate) stuck: usize,
 }
 
 impl Outcome {
     pub(crate) fn kept_every_promise(&self, length: Length) -> bool {
         let length_is_kept = match length {
-            Length::Time(_) => self.verdict.overdue == 0 && self.longest_wait() <= PATIENCE,
+            Length::Time(_) => self.verdict.count(Breach::Overdue) == 0 && self.longest_wait() <= PATIENCE,
             Length::Sections(sections) => self.verdict.sections >= sections && self.faults >= FEWEST_FAULTS,
         };
         self.verdict.broken() == 0
             && self.hung == 0
             && self.residue.is_empty()
-            && self.stuck == 0
             && self.verdict.sections > 0
             && length_is_kept
     }
@@ -94,8 +91,6 @@ pub(crate) fn run(store: Store, length: Length, options: &Options) -> Outcome {
             sections @ Length::Sections(_) => sections,
         };
         let round = play(servers.as_mut(), &recipe, share, &mut rng, &mut outcome);
-        outcome.stuck +=
-            usize::from(!round.sections.iter().any(|section| section.times.entered > round.calm));
         outcome.verdict.add(judge.judge(&round));
         outcome.residue.extend(residue_of(servers.as_ref()));
         left = match length {
@@ -120,7 +115,7 @@ fn play(
     let log = fleet.log();
     let (stop, count, excuses) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::default());
     let links = servers.links();
-    std::thread::scope(|scope| {
+    let end = std::thread::scope(|scope| {
         let field = Field { stop: &stop, count: &count, excuses: &excuses };
         for lane in servers.lanes() {
             let rng = rng.fork();
@@ -141,23 +136,26 @@ fn play(
                 count.load(Ordering::SeqCst) >= FEWEST_FAULTS && Fleet::sections(&log) >= sections
             }),
         }
+        let end = micros(shared_clock());
         stop.store(true, Ordering::SeqCst);
+        end
     });
-    let end = micros(shared_clock());
     let mut excuses: Vec<Excuse> = excuses.into_inner().unwrap();
     if servers.heal() == Harm::MayForget {
         excuses.push(Excuse { from: end - PAUSE_MS.end * 1_000, to: micros(shared_clock() + BELIEF) });
     }
     let calm = micros(shared_clock());
-    match length {
-        Length::Time(_) => std::thread::sleep(CALM),
-        Length::Sections(sections) => {
-            let so_far = Fleet::sections(&log);
-            wait_at_most(AT_LAST, || Fleet::sections(&log) >= so_far + sections / 4);
+    let enough = match length {
+        Length::Time(_) => {
+            std::thread::sleep(CALM);
+            0
         }
-    }
-    let log = fleet.finish();
+        Length::Sections(sections) => Fleet::sections(&log) + sections / 4,
+    };
+    wait_at_most(AT_LAST, || Fleet::sections(&log) >= enough && fleet.stuck_since(calm) == 0);
+    let log = fleet.finish(calm);
     if servers.heal() == Harm::MayForget {
+        // A fail-over without a command, at an unknown instant of the calm.
         excuses.push(Excuse { from: calm, to: u64::MAX });
     }
     outcome.excused += judge::excused(&excuses, begin, micros(shared_clock()));

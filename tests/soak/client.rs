@@ -58,6 +58,12 @@ impl Report {
 }
 
 pub(crate) fn main(words: &[String]) {
+    // The panic of a task would be noticed only at the end, and not at all in a client that is killed before.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
     let [url, register, seed, tasks, long_percent, key_factor, store] = words else {
         panic!("see the source")
     };

@@ -47,80 +47,53 @@ pub(crate) struct Round {
     pub(crate) calm: u64,
 }
 
-/// How often each promise was broken, with the first example.
+/// The breaches of a round, or of several.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict {
     pub(crate) sections: usize,
-    pub(crate) overlaps: usize,
-    /// Sections that began while a `min_hold` should have excluded them.
-    pub(crate) too_early: usize,
-    pub(crate) repeated_tokens: usize,
-    pub(crate) falling_tokens: usize,
-    pub(crate) disordered_writes: usize,
-    pub(crate) overdue: usize,
-    pub(crate) too_long: usize,
-    pub(crate) unexpected: usize,
-    /// Violations of the promises above while two holders were possible by design. They are not counted above.
+    /// How often each promise was broken, and the first example.
+    pub(crate) breaches: BTreeMap<Breach, (usize, String)>,
+    /// Breaches while two holders were possible by design. They are not counted above.
     pub(crate) by_design: usize,
     /// The longest time that a request took after the calm had begun, in microseconds.
     pub(crate) longest_wait: u64,
     pub(crate) errors: BTreeMap<String, usize>,
-    /// One example of each kind of breach.
-    pub(crate) examples: BTreeMap<&'static str, String>,
 }
 
 impl Verdict {
-    /// The number of violations.
+    /// How often this promise was broken.
+    pub(crate) fn count(&self, breach: Breach) -> usize {
+        self.breaches.get(&breach).map_or(0, |(count, _)| *count)
+    }
+
+    /// The number of violations, without those of times, which a slow machine may cause.
     pub(crate) fn broken(&self) -> usize {
-        self.overlaps
-            + self.too_early
-            + self.repeated_tokens
-            + self.falling_tokens
-            + self.disordered_writes
-            + self.too_long
-            + self.unexpected
+        self.breaches.values().map(|(count, _)| count).sum::<usize>() - self.count(Breach::Overdue)
     }
 
     /// Adds the verdict of another round.
     pub(crate) fn add(&mut self, other: Verdict) {
         self.sections += other.sections;
-        self.overlaps += other.overlaps;
-        self.too_early += other.too_early;
-        self.repeated_tokens += other.repeated_tokens;
-        self.falling_tokens += other.falling_tokens;
-        self.disordered_writes += other.disordered_writes;
-        self.overdue += other.overdue;
-        self.too_long += other.too_long;
-        self.unexpected += other.unexpected;
         self.by_design += other.by_design;
         self.longest_wait = self.longest_wait.max(other.longest_wait);
         for (name, count) in other.errors {
             *self.errors.entry(name).or_default() += count;
         }
-        for (name, example) in other.examples {
-            self.examples.entry(name).or_insert(example);
+        for (breach, (count, example)) in other.breaches {
+            self.breaches.entry(breach).or_insert((0, example)).0 += count;
         }
     }
 
     fn note(&mut self, breach: Breach, example: impl FnOnce() -> String) {
-        let (name, count) = match breach {
-            Breach::Overlap => ("overlap", &mut self.overlaps),
-            Breach::TooEarly => ("entered within a min_hold", &mut self.too_early),
-            Breach::RepeatedToken => ("token used twice", &mut self.repeated_tokens),
-            Breach::FallingToken => ("token falls", &mut self.falling_tokens),
-            Breach::DisorderedWrite => ("write out of order", &mut self.disordered_writes),
-            Breach::Overdue => ("overdue", &mut self.overdue),
-            Breach::TooLong => ("held too long", &mut self.too_long),
-            Breach::Unexpected => ("unexpected error", &mut self.unexpected),
-        };
-        *count += 1;
-        self.examples.entry(name).or_insert_with(example);
+        self.breaches.entry(breach).or_insert_with(|| (0, example())).0 += 1;
     }
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Breach {
+/// How a promise can be broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Breach {
     Overlap,
+    /// A section began while a `min_hold` should have excluded it.
     TooEarly,
     RepeatedToken,
     FallingToken,

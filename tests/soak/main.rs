@@ -22,7 +22,7 @@
 //! | within a min_hold | sections that began while a `min_hold` was to keep others out |
 //! | tokens | fencing tokens used twice, or older than those of an earlier section |
 //! | writes | refused by a register that checks tokens although their holders held the lock |
-//! | overdue | requests and releases that took longer than they may, or hung |
+//! | overdue | requests and releases that took longer than they may, or hung; clients that ended by themselves, or did no work after the faults |
 //! | too long | leases that outlived `max_hold`, or their ttl without renewal |
 //! | never expires | keys that were left 20 s after all processes had ended, which is longer than every lease, or that have no ttl |
 //! | by design | of the above, what happened in a fail-over that may lose writes, or after a server has forgotten its locks; it is not counted there. Then the share of such time |
@@ -44,6 +44,7 @@ mod table;
 
 use std::process::ExitCode;
 
+use judge::Breach;
 use options::{Length, Options, Store, USAGE};
 
 fn main() -> ExitCode {
@@ -70,7 +71,7 @@ fn main() -> ExitCode {
         let outcome = campaign::run(store, share, &options);
         table::print(store, &outcome);
         kept &= if store == Store::Control {
-            outcome.verdict.overlaps > 0
+            outcome.verdict.count(Breach::Overlap) > 0
         } else {
             outcome.kept_every_promise(share)
         };

@@ -50,6 +50,12 @@ mod a_short_soak_breaks_no_promise {
 }
 
 #[test]
+fn a_client_that_panics_ends_by_a_signal() {
+    let outcome = Command::new(env!("CARGO_BIN_EXE_soak")).arg("client").output().unwrap();
+    assert_eq!(outcome.status.code(), None, "{outcome:?}");
+}
+
+#[test]
 fn overlaps_are_found_where_half_of_the_clients_lock_nothing() {
     soak("control");
 }

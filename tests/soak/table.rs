@@ -1,6 +1,6 @@
 //! The table of results.
 
-use crate::{campaign::Outcome, options::Store};
+use crate::{campaign::Outcome, judge::Breach, options::Store};
 
 pub(crate) fn print_head() {
     println!(
@@ -13,6 +13,7 @@ pub(crate) fn print_head() {
 pub(crate) fn print(store: Store, outcome: &Outcome) {
     let errors: Vec<_> =
         outcome.verdict.errors.iter().map(|(name, count)| format!("{count} {name}")).collect();
+    let count = |breach| outcome.verdict.count(breach);
     println!(
         "| {title}, {minutes:.1} min | {sections} | {faults} | {overlaps} | {early} | {repeated} | {falling} | {writes} | {late} | \
          {too_long} | {residue} | {by_design}{excused} | {wait:.1} s | {errors} |",
@@ -20,28 +21,25 @@ pub(crate) fn print(store: Store, outcome: &Outcome) {
         minutes = outcome.time.as_secs_f64() / 60.0,
         sections = outcome.verdict.sections,
         faults = outcome.faults,
-        overlaps = outcome.verdict.overlaps,
-        early = outcome.verdict.too_early,
-        repeated = outcome.verdict.repeated_tokens,
-        falling = outcome.verdict.falling_tokens,
-        writes = outcome.verdict.disordered_writes,
-        late = u64::try_from(outcome.verdict.overdue).unwrap_or(u64::MAX) + outcome.hung,
-        too_long = outcome.verdict.too_long,
+        overlaps = count(Breach::Overlap),
+        early = count(Breach::TooEarly),
+        repeated = count(Breach::RepeatedToken),
+        falling = count(Breach::FallingToken),
+        writes = count(Breach::DisorderedWrite),
+        late = count(Breach::Overdue) as u64 + outcome.hung,
+        too_long = count(Breach::TooLong),
         residue = outcome.residue.len(),
         by_design = outcome.verdict.by_design,
         excused = excused(outcome),
         wait = outcome.longest_wait().as_secs_f64(),
         errors = errors.join(", "),
     );
-    if outcome.stuck > 0 {
-        println!("\n{} rounds after whose faults nobody worked again", outcome.stuck);
-    }
     if let Some(first) = outcome.residue.first() {
         println!("\nnever expires: {first}");
     }
     if store != Store::Control {
-        for (name, example) in &outcome.verdict.examples {
-            println!("\n{name}: {example}");
+        for (breach, (_, example)) in &outcome.verdict.breaches {
+            println!("\n{breach:?}: {example}");
         }
     }
 }

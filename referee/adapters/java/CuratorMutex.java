@@ -21,7 +21,7 @@ public final class CuratorMutex {
         // The retries are those of its documentation.
         CuratorFramework client = CuratorFrameworkFactory.newClient(
                 address, SESSION, SESSION, new ExponentialBackoffRetry(1000, 3));
-        // As documented: while the client is not connected, nobody relies on a lock.
+        // As documented: while the client is not connected, no holder relies on a lock.
         client.getConnectionStateListenable().addListener((own, state) -> {
             if (!state.isConnected()) {
                 HELD.keySet().forEach(id -> end(id, false));
@@ -61,6 +61,11 @@ public final class CuratorMutex {
             CompletableFuture<Boolean> end = new CompletableFuture<>();
             HELD.put(id, end);
             say(id + " ok");
+            // A connection that was lost between the grant and its registration has reached a listener that did not
+            // know of the lock.
+            if (!client.getZookeeperClient().isConnected()) {
+                end(id, false);
+            }
             if (end.get()) {
                 mutex.release();
                 say(id + " released");

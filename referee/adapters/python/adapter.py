@@ -13,7 +13,7 @@ def say(line):
         print(line, flush=True)
 
 
-def answer(words, acquire, release):
+def answer(words, acquire, release, granted):
     number = words[1]
     try:
         if words[0] == "acquire":
@@ -24,6 +24,7 @@ def answer(words, acquire, release):
             with writing:
                 held[number] = lock
                 print(f"{number} ok", flush=True)
+            granted()
         else:
             lock = held.pop(number, None)
             say(f"{number} released" if lock is not None and release(lock) else f"{number} lost")
@@ -41,13 +42,13 @@ def lose_all():
     return lost
 
 
-def serve(package, acquire, release, renews):
+def serve(package, acquire, release, renews, granted=lambda: None):
     """`acquire` gets a key, a ttl and a limit for waiting in seconds, and returns a lock, or None if it is busy.
 
-    `release` says whether the lock was still held.
+    `release` says whether the lock was still held. `granted` is called after each grant.
     """
     version = importlib.metadata.version(package)
     say(f"hello {package} {version} tokens=no waits=yes renews={'yes' if renews else 'no'}")
     for line in sys.stdin:
         words = line.split()
-        threading.Thread(target=answer, args=(words, acquire, release), daemon=True).start()
+        threading.Thread(target=answer, args=(words, acquire, release, granted), daemon=True).start()

@@ -15,7 +15,7 @@ client = KazooClient(urlsplit(sys.argv[1]).netloc, timeout=2, command_retry={"ma
 
 
 def on_state(state):
-    """As documented: while the client is not connected, nobody relies on a lock."""
+    """As documented: while the client is not connected, no holder relies on a lock."""
     if state != KazooState.CONNECTED:
         for lock in lose_all():
             threading.Thread(target=lock.release, daemon=True).start()
@@ -31,4 +31,5 @@ def acquire(key, _ttl, wait):
 
 client.add_listener(on_state)
 client.start(timeout=60)
-serve("kazoo", acquire, lambda lock: lock.release(), renews=True)
+# A state that changed between the grant and its registration reached a listener that did not know of the lock.
+serve("kazoo", acquire, lambda lock: lock.release(), renews=True, granted=lambda: on_state(client.state))

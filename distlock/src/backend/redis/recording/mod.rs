@@ -17,7 +17,6 @@ const CLOCK_TOLERANCE: Duration = Duration::from_micros(200);
 #[test]
 fn a_run_is_recorded_from_both_sides() {
     let run = record(&Plan { sections: 20, ..Plan::of_seed(0) });
-    assert!(run.sections >= 20);
     let has = |what: &str| run.lines.iter().any(|line| line.contains(what));
     for event in [r#""ev":"server","cmd":"enter""#, r#""ev":"reply","cmd":"enter""#, r#""ph":"held""#] {
         assert!(has(event), "no {event} among {:#?}", run.lines);

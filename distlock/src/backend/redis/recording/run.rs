@@ -21,7 +21,8 @@ const KEY: &str = "k";
 /// Short, so that links are silent for longer now and then.
 const TTL: Duration = Duration::from_millis(200);
 const PROCESSES: usize = 3;
-const LONGEST: Duration = Duration::from_secs(20);
+/// A run takes a few seconds. It only ends a run whose engines hang.
+const LONGEST: Duration = Duration::from_secs(120);
 
 static NAMES: AtomicUsize = AtomicUsize::new(0);
 
@@ -92,8 +93,10 @@ pub(super) fn record(plan: &Plan) -> Run {
     let head = format!(r#"{{"ev":"run","ttl":{},"linger":{linger}}}"#, TTL.as_millis());
     let executed = monitor.end(&server);
     runtime.shutdown_timeout(Duration::from_secs(5));
+    let sections = sections.load(Ordering::Acquire);
+    assert!(sections >= plan.sections, "seed {}: only {sections} of {} sections", plan.seed, plan.sections);
     let lines = [head].into_iter().chain(lines).chain(executed).collect();
-    Run { lines, sections: sections.load(Ordering::Acquire), faults, clock_was_set_by }
+    Run { lines, sections, faults, clock_was_set_by }
 }
 
 /// Its tasks end with it.
