@@ -84,8 +84,8 @@ pub(crate) fn is_outermost(status: &TransactionManagerStatus, fence: &Fence) -> 
 /// the connection were a parameter.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
 macro_rules! fenced_connection {
-    ($connection:ty, make: $make:expr, still_good: $still_good:expr, mark: $mark:expr, once: $once:expr,
-     still_open: $still_open:expr) => {
+    ($connection:ty, make: $make:expr, still_good: $still_good:expr, otherwise: $otherwise:path, mark: $mark:expr,
+     once: $once:expr, still_open: $still_open:expr) => {
         impl crate::blocking::FencedConnection for $connection {
             fn begin(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
@@ -113,21 +113,21 @@ macro_rules! fenced_connection {
             }
 
             fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
-                let failed = |error| FenceError::not_committed(fence, error);
                 is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
-                let still_good: Option<&str> = $still_good;
-                if let Some(statement) = still_good {
-                    self.batch_execute(statement).map_err(failed)?;
-                }
+                self.batch_execute($still_good).map_err(|error| $otherwise(fence, error))?;
                 // If it fails, diesel rolls back, or gives the connection up.
                 AnsiTransactionManager::commit_transaction(self)
                     .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
             }
 
             fn roll_back(&mut self) {
-                // A body that panics may leave a savepoint in front. If it fails, there is no transaction, or diesel
-                // gives the connection up.
-                while AnsiTransactionManager::rollback_transaction(self).is_ok() {}
+                // A body that panics may leave savepoints in front, even one that is gone: each call is one level less.
+                // If the last one fails, there is no transaction, or diesel gives the connection up.
+                while let Ok(Some(_)) =
+                    AnsiTransactionManager::transaction_manager_status_mut(self).transaction_depth()
+                {
+                    drop(AnsiTransactionManager::rollback_transaction(self));
+                }
             }
 
             fn migrate(&mut self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
@@ -193,7 +193,8 @@ mod blocking {
     fenced_connection!(
         diesel::PgConnection,
         make: statements::MAKE_IN_POSTGRES,
-        still_good: Some(statements::STILL_GOOD),
+        still_good: statements::STILL_GOOD,
+        otherwise: FenceError::not_committed,
         mark: None,
         once: crate::once_statements::POSTGRES,
         still_open: None
@@ -210,7 +211,8 @@ mod blocking {
     fenced_connection!(
         diesel::SqliteConnection,
         make: crate::schema::SQLITE,
-        still_good: None,
+        still_good: statements::STILL_OPEN,
+        otherwise: FenceError::outcome_unknown,
         mark: Some(statements::MARK),
         once: crate::once_statements::SQLITE,
         still_open: Some(statements::STILL_OPEN)

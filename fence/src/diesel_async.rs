@@ -110,40 +110,24 @@ where
         return Ok(stored.replay(fence, arguments.as_deref())?);
     }
     begin(connection).await.map_err(|error| FenceError::not_committed(fence, error))?;
-    let found = match check(connection, fence).await {
+    let done = async {
+        check(connection, fence).await?;
         // An earlier holder may have committed since then: the check of the fence has waited for it.
-        Ok(()) => find(connection, fence).await,
-        Err(error) => Err(error),
-    };
-    let done = match found {
-        Ok(None) => first_run(fence, connection, once, arguments, body).await,
-        Ok(Some(stored)) => {
-            drop(roll_back(connection).await);
+        if let Some(stored) = find(connection, fence).await? {
             return Ok(stored.replay(fence, arguments.as_deref())?);
         }
-        Err(error) => Err(error.into()),
+        let value = body(connection).await?;
+        let stored = Stored::new(&value, arguments, fence)?;
+        store(connection, fence, &stored, once.keep()).await?;
+        Ok(Done { value, outcome: Outcome::FirstRun })
     };
-    end(connection, fence, done).await
-}
-
-/// In a transaction that was begun.
-#[cfg(feature = "once")]
-async fn first_run<T, E, F>(
-    fence: &Fence,
-    connection: &mut AsyncPgConnection,
-    once: &Once,
-    arguments: Option<Vec<u8>>,
-    body: F,
-) -> Result<Done<T>, E>
-where
-    T: Serialize + DeserializeOwned,
-    E: From<FenceError>,
-    F: AsyncFnOnce(&mut AsyncPgConnection) -> Result<T, E>,
-{
-    let value = body(connection).await?;
-    let stored = Stored::new(&value, arguments, fence)?;
-    store(connection, fence, &stored, once.keep()).await?;
-    Ok(Done { value, outcome: Outcome::FirstRun })
+    match done.await {
+        Ok(replay) if replay.outcome.is_replay() => {
+            drop(roll_back(connection).await);
+            Ok(replay)
+        }
+        done => end(connection, fence, done).await,
+    }
 }
 
 /// Deletes expired results, and returns their number. Call it in a job that runs now and then.
@@ -315,13 +299,11 @@ async fn end<T, E: From<FenceError>>(
     }
 }
 
-/// Rolls back, with savepoints that the body has left in front. If it fails, diesel gives the connection up.
+/// Rolls back, with savepoints that the body has left in front, even one that is gone: each call is one level less. If
+/// the last one fails, diesel gives the connection up.
 async fn roll_back(connection: &mut AsyncPgConnection) -> QueryResult<()> {
-    loop {
-        match Transactions::rollback_transaction(connection).await {
-            Ok(()) => {}
-            Err(Error::NotInTransaction) => return Ok(()),
-            Err(error) => return Err(error),
-        }
+    while Transactions::transaction_manager_status_mut(connection).transaction_depth()?.is_some() {
+        drop(Transactions::rollback_transaction(connection).await);
     }
+    Ok(())
 }

@@ -11,10 +11,11 @@ pub const MAX_RESULT: usize = 64 * 1024;
 
 /// Whether PostgreSQL has refused to commit, by the SQLSTATE of an error that does not end the session. A pooler sends
 /// such an error, too, if its connection to the server has broken, maybe after the commit: class 08. 40003 says that
-/// the outcome is unknown.
+/// the outcome is unknown. 25P01 says that the transaction ended before, so later statements may have been committed on
+/// their own.
 #[cfg(any(feature = "sqlx-postgres", feature = "tokio-postgres"))]
 pub(crate) fn is_refused_by_postgres(sqlstate: &str) -> bool {
-    !sqlstate.starts_with("08") && sqlstate != "40003"
+    !sqlstate.starts_with("08") && !matches!(sqlstate, "25P01" | "40003")
 }
 
 /// Why a fenced transaction was not committed, or that its outcome is unknown.
@@ -47,8 +48,9 @@ pub enum FenceError {
     /// The commit was sent, but its reply was lost. The transaction may have been committed or not. Check the data
     /// before you do the work again.
     ///
-    /// On MySQL and SQLite also: the transaction ended before the commit, because the body has hidden an error. The
-    /// statements after this error may have been committed.
+    /// Also: the transaction ended before the commit, because the body has hidden an error (on MySQL and SQLite), or
+    /// because a nested `begin` has failed or was dropped (with `sqlx` and `sea-orm`). The statements after this may
+    /// have been committed.
     OutcomeUnknown {
         /// The key.
         key: String,
@@ -181,7 +183,7 @@ impl Error for FenceError {
 #[cfg(all(test, any(feature = "sqlx-postgres", feature = "tokio-postgres")))]
 mod tests {
     #[test]
-    fn a_broken_connection_behind_a_pooler_is_no_refusal_of_a_commit() {
+    fn an_error_that_may_come_after_a_commit_is_no_refusal() {
         for (sqlstate, is_refused) in [
             ("40001", true),
             ("23505", true),
@@ -190,6 +192,8 @@ mod tests {
             ("08006", false),
             ("08P01", false),
             ("40003", false),
+            // There is no transaction: a nested `begin` has ended it.
+            ("25P01", false),
         ] {
             assert_eq!(super::is_refused_by_postgres(sqlstate), is_refused, "{sqlstate}");
         }

@@ -88,7 +88,7 @@
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
 pub mod blocking;
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "__sea-orm"))]
 mod completed;
 mod database;
 #[cfg(feature = "deadpool-postgres")]

@@ -55,7 +55,7 @@ impl FencedDatabase for Pool {
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         // Dropped, it is rolled back by the pool, which then has no effect.
-        let committed = transaction.query_drop(statements::COMMIT_IF_OPEN_IN_MYSQL).await;
+        let committed = transaction.query_drop(statements::COMMIT_IF_OPEN).await;
         committed.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 

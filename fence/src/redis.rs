@@ -22,7 +22,11 @@
 //! A holder that was overtaken is refused, and changes nothing. Redis does not roll back: if a command fails, the
 //! commands before it have been executed ([`FenceError::OutcomeUnknown`]). Redis does not wait for its replicas: a
 //! fail-over may lose the latest values together with the token, and a holder that was refused before may then be
-//! accepted.
+//! accepted. The same happens if the key of the token is evicted or deleted. It has no ttl: set `maxmemory-policy` to
+//! `noeviction`, or to one of `volatile-*`.
+//!
+//! Behind a proxy (twemproxy, Envoy), every error means that the outcome is unknown, even [`FenceError::NotCommitted`].
+//! The proxy may send an error of its own after the script has run.
 //!
 //! A connection to a cluster repeats a command if its reply was lost, and returns the reply to the last attempt. Use
 //! only commands that may be executed twice, such as SET and HSET. With such a connection, every error means that the
@@ -84,7 +88,8 @@ pub async fn transaction(
 /// The largest token, the reply of each command, and the number of commands up to a failed one.
 type Answer = (u64, Vec<Value>, usize, Option<String>);
 
-/// The key that stores the token of a fence. It is in the slot of the lock's key. Different locks have different keys.
+/// The key that stores the token of a fence. It is in the slot of the lock's key, unless this key has a `}` and no hash
+/// tag of its own. Different locks have different keys.
 #[must_use]
 pub fn key_of(fence: &Fence) -> String {
     let key = fence.key();
@@ -96,7 +101,8 @@ pub fn key_of(fence: &Fence) -> String {
     }
 }
 
-/// Whether the server has answered that it does not run the script. (What fails in the script is an answer of it.)
+/// Whether the server has answered that it does not run the script. (What fails in the script is an answer of it. An
+/// error of a proxy cannot be told from one of the server: its code may be ERR, too.)
 fn is_refusal(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }

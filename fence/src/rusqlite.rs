@@ -14,6 +14,7 @@ impl FencedConnection for Connection {
 
     fn fence(&mut self, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
+        self.execute_batch(statements::MARK).map_err(failed)?;
         let given = params![fence.key(), signed(fence)?];
         let raised = self.query_row(statements::CHECK, given, |row| row.get::<_, i64>(0)).optional();
         if raised.map_err(failed)?.is_some() {
@@ -24,7 +25,8 @@ impl FencedConnection for Connection {
     }
 
     fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
-        self.execute_batch("COMMIT").map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+        let committed = self.execute_batch(statements::COMMIT_IF_OPEN);
+        committed.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     fn roll_back(&mut self) {
@@ -52,9 +54,8 @@ impl crate::blocking::OnceConnection for Connection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        if self.is_autocommit() {
-            return Err(FenceError::outcome_unknown(fence, "no transaction is active"));
-        }
+        let open = self.execute_batch(statements::STILL_OPEN);
+        open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
         let (key, token, keep) = (fence.key(), signed(fence)?, crate::once_statements::millis(keep));
         let row = params![key, stored.result, stored.arguments, token, keep];
         let store = self.execute(crate::once_statements::SQLITE.store, row);

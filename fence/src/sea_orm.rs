@@ -11,7 +11,6 @@ use sea_orm::{
 };
 
 use crate::begun::Begun;
-#[cfg(any(feature = "sea-orm-mysql", feature = "sea-orm-postgres"))]
 use crate::completed::completed;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
@@ -71,21 +70,34 @@ impl FencedDatabase for DatabaseConnection {
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let backend = transaction.get_database_backend();
         let committed = match backend {
+            // The commit of a `DatabaseTransaction` would only end a nested one that the body has kept.
             DbBackend::Postgres => {
-                let still_good = transaction.execute_unprepared(statements::STILL_GOOD).await;
-                still_good.map_err(|error| FenceError::not_committed(fence, error))?;
-                transaction.0.commit().await
+                transaction.execute_unprepared(statements::COMMIT_AND_BEGIN).await.map(drop)
             }
             // Dropped, it sends ROLLBACK, which then has no effect.
-            DbBackend::MySql => {
-                transaction.execute_unprepared(statements::COMMIT_IF_OPEN_IN_MYSQL).await.map(drop)
+            DbBackend::MySql => transaction.execute_unprepared(statements::COMMIT_IF_OPEN).await.map(drop),
+            // Raw, so `sqlx` still counts the transaction. Completed, so it does not count it for the next section.
+            DbBackend::Sqlite => {
+                completed(async move {
+                    let committed = transaction.execute_unprepared(statements::COMMIT_IF_OPEN).await;
+                    Self::roll_back(transaction).await;
+                    committed.map(drop)
+                })
+                .await
             }
-            DbBackend::Sqlite => transaction.0.commit().await,
         };
         committed.map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {
+        if transaction.get_database_backend() == DbBackend::Sqlite {
+            // SQLite may have rolled back by itself, and the body may have kept nested transactions. `sqlx` counts each
+            // of them until its ROLLBACK succeeds, and would take the next transaction for a nested one.
+            drop(transaction.execute_unprepared("ROLLBACK").await);
+            let nested = transaction.begin().await;
+            drop(transaction.execute_unprepared(statements::SAVEPOINTS).await);
+            drop(nested);
+        }
         // The connection has broken: the server rolls back.
         drop(transaction.0.rollback().await);
     }
@@ -139,10 +151,13 @@ impl crate::OnceDatabase for DatabaseConnection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        if transaction.get_database_backend() != DbBackend::Postgres {
-            let open = transaction.execute_unprepared(statements::STILL_OPEN).await;
-            open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
-        }
+        let backend = transaction.get_database_backend();
+        let still_open = match backend {
+            DbBackend::Postgres => statements::STILL_GOOD,
+            DbBackend::MySql | DbBackend::Sqlite => statements::STILL_OPEN,
+        };
+        let open = transaction.execute_unprepared(still_open).await;
+        open.map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))?;
         let row = [
             key(&transaction.0, fence),
             stored.result.as_str().into(),
@@ -207,7 +222,11 @@ fn is_refusal(backend: DbBackend, error: &DbErr) -> bool {
         #[cfg(feature = "sea-orm-mysql")]
         DbBackend::MySql => crate::sqlx_mysql::is_refusal(error),
         #[cfg(feature = "sea-orm-postgres")]
-        DbBackend::Postgres => crate::sqlx_postgres::is_refusal(error),
+        DbBackend::Postgres => {
+            // With these, BEGIN may have failed, which follows COMMIT: it was cancelled, or there was no memory.
+            let code = error.as_database_error().and_then(|error| error.code()).unwrap_or_default();
+            crate::sqlx_postgres::is_refusal(error) && code != "57014" && !code.starts_with("53")
+        }
         #[cfg(feature = "sea-orm-sqlite")]
         DbBackend::Sqlite => crate::sqlx_sqlite::is_refusal(error),
         #[allow(unreachable_patterns, reason = "databases without their feature")]

@@ -29,7 +29,7 @@ impl FencedDatabase for MySqlPool {
 
     async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         // Dropped, it sends ROLLBACK, which then has no effect.
-        let committed = (&mut *transaction).execute(statements::COMMIT_IF_OPEN_IN_MYSQL).await;
+        let committed = (&mut *transaction).execute(statements::COMMIT_IF_OPEN).await;
         committed.map(drop).map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 

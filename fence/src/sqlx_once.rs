@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use sqlx::Executor;
+use sqlx::{Database, Executor, Transaction, TransactionManager};
 
 #[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
 use crate::statements;
@@ -14,6 +14,11 @@ type Row = (String, Option<Vec<u8>>);
 fn stored(found: Result<Option<Row>, sqlx::Error>, fence: &Fence) -> Result<Option<Stored>, FenceError> {
     let row = found.map_err(|error| FenceError::not_committed(fence, error))?;
     Ok(row.map(|(result, arguments)| Stored { result, arguments }))
+}
+
+/// By the count of the library: a nested `begin` that fails, or is dropped, ends the transaction on PostgreSQL.
+fn has_ended<DB: Database>(transaction: &Transaction<'_, DB>) -> bool {
+    DB::TransactionManager::get_transaction_depth(transaction) == 0
 }
 
 /// `key`: as the column has it. `still_open`: fails if the transaction has ended.
@@ -40,6 +45,9 @@ macro_rules! once_database {
                 stored: &Stored,
                 keep: Duration,
             ) -> Result<(), FenceError> {
+                if has_ended(transaction) {
+                    return Err(FenceError::outcome_unknown(fence, "the transaction has ended"));
+                }
                 let still_open: Option<&str> = $still_open;
                 if let Some(statement) = still_open {
                     let open = (&mut **transaction).execute(statement).await;

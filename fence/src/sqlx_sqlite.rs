@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool, Transaction};
+use sqlx::sqlite::SqliteTransactionManager;
+use sqlx::{Executor, Sqlite, SqliteConnection, SqlitePool, Transaction, TransactionManager};
 
 use crate::sqlx_check::check;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
@@ -17,7 +18,17 @@ impl FencedDatabase for SqlitePool {
     type Transaction = Transaction<'static, Sqlite>;
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
-        SqlitePool::begin(self).await.map_err(|error| FenceError::not_committed(fence, error))
+        let begun = async {
+            let mut connection = self.acquire().await?;
+            // If SQLite has rolled back by itself, the ROLLBACK of `sqlx` has failed, so it still counts a transaction.
+            // It would begin a nested one, whose COMMIT may be none. With these savepoints (of 0.8) it counts down.
+            for depth in (0..SqliteTransactionManager::get_transaction_depth(&connection)).rev() {
+                connection.execute(format!("SAVEPOINT _sqlx_savepoint_{depth}").as_str()).await?;
+                SqliteTransactionManager::rollback(&mut connection).await?;
+            }
+            Transaction::begin(connection, None).await
+        };
+        begun.await.map_err(|error: sqlx::Error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -26,12 +37,16 @@ impl FencedDatabase for SqlitePool {
         check!(transaction, fence)
     }
 
-    async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
-        transaction.commit().await.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
+    async fn commit(mut transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
+        let committed = match (&mut *transaction).execute(statements::STILL_OPEN).await {
+            Ok(_) => transaction.commit().await,
+            Err(error) => Err(error),
+        };
+        committed.map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {
-        // The connection is closed then, and with it the transaction.
+        // If it fails, SQLite has rolled back by itself.
         drop(transaction.rollback().await);
     }
 

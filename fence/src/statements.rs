@@ -11,35 +11,48 @@ pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1
 /// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. It is
 /// not planned, as SELECT would be. If a library does not report that its connection was closed, this statement fails
 /// before COMMIT is sent.
-#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres", feature = "__sea-orm"))]
+#[cfg(any(
+    feature = "diesel-postgres",
+    feature = "diesel-async-postgres",
+    all(feature = "once", feature = "__sea-orm")
+))]
 pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 
 /// The same with the commit. The server executes it only if the previous statement has not failed.
 #[cfg(feature = "tokio-postgres")]
 pub(crate) const COMMIT_IF_GOOD: &str = "SAVEPOINT still_good; COMMIT";
 
-/// The same for `sqlx`, which sends ROLLBACK when the transaction is dropped, behind everything else: there is one that
-/// it can end, else the server would warn each time.
-#[cfg(feature = "sqlx-postgres")]
+/// The same for `sqlx` and `sea-orm`, which send ROLLBACK when the transaction is dropped, behind everything else:
+/// there is one that it can end, else the server would warn each time.
+#[cfg(any(feature = "sqlx-postgres", feature = "__sea-orm"))]
 pub(crate) const COMMIT_AND_BEGIN: &str = "SAVEPOINT still_good; COMMIT; BEGIN";
 
 /// On MySQL and SQLite, some errors roll back the whole transaction, and what a body executes then is committed at
-/// once. The rollback also removes this savepoint, without which a result is not stored, and MySQL does not commit.
-/// (SQLite then refuses a COMMIT anyway.)
-#[cfg(any(feature = "diesel-sqlite", feature = "sqlx-sqlite", feature = "__sea-orm"))]
+/// once. The rollback also removes this savepoint, without which no result is stored, and nothing is committed. (COMMIT
+/// would not always fail: on SQLite, a savepoint outside of a transaction begins one.)
+#[cfg(feature = "__sqlite")]
 pub(crate) const MARK: &str = "SAVEPOINT still_open";
 
 /// Fails if the mark is gone.
-#[cfg(all(feature = "once", any(feature = "__mysql", feature = "diesel-sqlite", feature = "sqlx-sqlite")))]
+#[cfg(any(
+    feature = "diesel-sqlite",
+    feature = "sqlx-sqlite",
+    all(feature = "once", any(feature = "__mysql", feature = "rusqlite"))
+))]
 pub(crate) const STILL_OPEN: &str = "RELEASE SAVEPOINT still_open; SAVEPOINT still_open";
+
+/// What the ends of up to three nested transactions of `sqlx` 0.8 need, to be counted on SQLite.
+#[cfg(feature = "__sea-orm")]
+pub(crate) const SAVEPOINTS: &str =
+    "SAVEPOINT _sqlx_savepoint_1; SAVEPOINT _sqlx_savepoint_2; SAVEPOINT _sqlx_savepoint_3";
 
 /// Begins with the mark, by one message.
 #[cfg(feature = "sqlx-mysql")]
 pub(crate) const BEGIN_MARKED_IN_MYSQL: &str = "BEGIN; SAVEPOINT still_open";
 
-/// The server commits only if the mark is there.
-#[cfg(feature = "__mysql")]
-pub(crate) const COMMIT_IF_OPEN_IN_MYSQL: &str = "RELEASE SAVEPOINT still_open; COMMIT";
+/// Commits only if the mark is there.
+#[cfg(any(feature = "__mysql", feature = "rusqlite"))]
+pub(crate) const COMMIT_IF_OPEN: &str = "RELEASE SAVEPOINT still_open; COMMIT";
 
 /// Makes the tables. If they exist, it needs no right to create tables, which CREATE TABLE IF NOT EXISTS does. Two that
 /// make them at the same time would disturb each other, so the statement keeps an advisory lock.

@@ -117,8 +117,10 @@ impl<D: FencedDatabase> fmt::Debug for FencedTransaction<D> {
 /// `body` must return the errors of its statements. After some errors, a database has already rolled back the
 /// transaction, and MySQL and SQLite then execute each further statement outside a transaction. If `body` hides such an
 /// error, PostgreSQL commits nothing ([`FenceError::NotCommitted`]), and with MySQL and SQLite the caller gets
-/// [`FenceError::OutcomeUnknown`]. `body` must not end the transaction with its own statements. On MySQL, it must not
-/// change the definition of a table, because that commits the transaction.
+/// [`FenceError::OutcomeUnknown`]. The caller also gets it if `body` continues after a nested `begin` of `sqlx` or
+/// `sea-orm` that has failed or was dropped: these libraries may then roll back the whole transaction. `body` must not
+/// end the transaction with its own statements. On MySQL, it must not change the definition of a table, because that
+/// commits the transaction.
 ///
 /// # Errors
 /// The errors of `body`, and every [`FenceError`].

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use diesel::Connection;
+use diesel::connection::SimpleConnection;
 use diesel_async::pooled_connection::deadpool::Pool;
-use diesel_async::{AsyncConnection, AsyncPgConnection};
+use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
 use distlock_fence::{Fence, FenceError, blocking, transaction};
 use tokio::sync::oneshot;
 
@@ -74,16 +75,52 @@ async fn a_savepoint_whose_future_was_dropped_is_not_committed() {
     assert_eq!(library.observer().written("k").await, [1]);
 }
 
+/// Ends the first savepoint of diesel behind its back.
+const RELEASE: &str = "RELEASE SAVEPOINT diesel_savepoint_1";
+
+/// RELEASE was executed, but its reply not read. (Without debug assertions, a RELEASE that is dropped leaves this.)
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_savepoint_that_is_gone_leaves_no_transaction_open() {
+    let (library, ()) = diesel_async().await;
+    let mut connection = library.pool().get().await.unwrap();
+    let body = async |connection: &mut AsyncPgConnection| {
+        let (released, is_released) = oneshot::channel();
+        let inner = connection.transaction(async |connection| {
+            connection.batch_execute(RELEASE).await?;
+            released.send(()).unwrap();
+            std::future::pending::<Result<(), Failure>>().await
+        });
+        tokio::select! {
+            _ = inner => unreachable!("it waits for ever"),
+            _ = is_released => {}
+        }
+        Ok::<_, Failure>(())
+    };
+    let fence = Fence::new("k", 1);
+    let result = distlock_fence::diesel_async::transaction(&fence, &mut connection, body).await;
+    assert!(is_not_committed(&result), "{result:?}");
+    let open = "SELECT count(*) FROM pg_stat_activity \
+                WHERE datname = current_database() AND state LIKE 'idle in transaction%'";
+    let open = sqlx::query_scalar::<_, i64>(open).fetch_one(library.observer()).await.unwrap();
+    assert_eq!(open, 0, "other sections of the key would wait for it");
+    let body = async |_: &mut AsyncPgConnection| Ok::<_, Failure>(());
+    distlock_fence::diesel_async::transaction(&fence, &mut connection, body).await.unwrap();
+}
+
 /// A savepoint in which the body catches a panic.
 #[test]
 fn a_savepoint_that_panicked_is_not_committed() {
     let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
     blocking::migrate(&mut connection).unwrap();
     let fence = Fence::new("k", 1);
-    for _ in 0..2 {
+    for first in ["SELECT 1", RELEASE] {
         let result = blocking::transaction(&fence, &mut connection, |connection| {
-            let panics =
-                AssertUnwindSafe(|| connection.transaction::<(), Failure, _>(|_| panic!("the body")));
+            let panics = AssertUnwindSafe(|| {
+                connection.transaction::<(), Failure, _>(|connection| {
+                    connection.batch_execute(first)?;
+                    panic!("the body")
+                })
+            });
             assert!(catch_unwind(panics).is_err());
             Ok::<_, Failure>(())
         });

@@ -33,6 +33,7 @@ mod libraries;
 mod library;
 mod lost_answers;
 mod migrations;
+mod nested;
 mod objects;
 mod once;
 mod redis;

@@ -70,11 +70,10 @@ async fn replace(
         let (mode, body) = match store.get(path).await {
             Ok(found) => {
                 let (e_tag, version) = (found.meta.e_tag.clone(), found.meta.version.clone());
-                let body = found.bytes().await.map_err(failed)?;
-                (
-                    PutMode::Update(UpdateVersion { e_tag, version }),
-                    String::from_utf8_lossy(&body).into_owned(),
-                )
+                let body = found.bytes().await.map_err(failed)?.to_vec();
+                let body =
+                    String::from_utf8(body).map_err(|error| FenceError::not_committed(fence, error))?;
+                (PutMode::Update(UpdateVersion { e_tag, version }), body)
             }
             Err(Error::NotFound { .. }) => (PutMode::Create, "0\n".to_owned()),
             Err(error) => return Err(failed(error)),

@@ -46,6 +46,20 @@ async fn a_holder_that_was_overtaken_changes_nothing() {
     }
 }
 
+/// The rule of the documentation: an older holder is accepted if the token was deleted, or evicted.
+#[tokio::test]
+async fn without_the_token_an_older_holder_is_accepted() {
+    let server = RedisServer::start();
+    let mut connection = connect(&server.url()).await;
+    let (older, later) = (Fence::new("k", 1), Fence::new("k", 2));
+    set(&mut connection, &later, "later").await.unwrap();
+    let late = set(&mut connection, &older, "late").await;
+    assert!(matches!(late, Err(FenceError::Stale { newest: 2, .. })), "{late:?}");
+    cmd("DEL").arg(key_of(&later)).exec_async(&mut connection).await.unwrap();
+    set(&mut connection, &older, "late").await.unwrap();
+    assert_eq!(get(&mut connection).await.as_deref(), Some("late"));
+}
+
 #[tokio::test]
 async fn each_command_has_its_answer() {
     let server = RedisServer::start();
