@@ -247,11 +247,6 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync + 'static {
         Box::pin(std::future::ready(()))
     }
 
-    /// The reason why it cannot keep locks of this kind, if it cannot.
-    fn refuses(&self, _kind: LockKind) -> Option<&'static str> {
-        None
-    }
-
     /// Refuses a request that it cannot serve, with the reason.
     fn check(&self, _demand: &Demand) -> Result<(), LockError> {
         Ok(())

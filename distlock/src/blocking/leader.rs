@@ -126,7 +126,7 @@ impl Candidate {
     /// See [`health`](crate::leader::Candidate::health).
     ///
     /// # Errors
-    /// [`LockError::Lost`], with the reason why the term ended.
+    /// [`LockError::Lost`], with the reason why the term ended. [`LockError::Unavailable`] if this process was forked.
     ///
     /// ```
     /// use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The argument of a leader's body.
 
 use std::ops::Deref;
+use std::sync::Arc;
 
-use tokio::sync::watch;
-
+use crate::driver::Core;
 use crate::guard::Guard;
 use crate::held::Held;
 use distlock_store::FencingToken;
@@ -29,12 +29,12 @@ use distlock_store::FencingToken;
 pub struct Lead {
     held: Held,
     term: FencingToken,
-    closed: watch::Receiver<bool>,
+    core: Arc<Core>,
 }
 
 impl Lead {
-    pub(super) fn new(held: Held, term: FencingToken, closed: watch::Receiver<bool>) -> Self {
-        Lead { held, term, closed }
+    pub(super) fn new(held: Held, term: FencingToken, core: Arc<Core>) -> Self {
+        Lead { held, term, core }
     }
 
     /// The number of the term. It is greater than the numbers of all earlier terms. Store it with your data, and refuse
@@ -89,7 +89,8 @@ impl Lead {
     /// ```
     #[must_use]
     pub fn is_closing(&self) -> bool {
-        *self.closed.borrow()
+        // In a fork, the mutex may be locked by a thread that does not exist here.
+        !self.core.is_forked() && *self.core.closing().borrow()
     }
 
     /// Becomes ready when the manager begins to shut down. The body should then finish and return. The term ends with
@@ -112,7 +113,7 @@ impl Lead {
     /// # Ok(()) }
     /// ```
     pub fn closing(&self) -> impl Future<Output = ()> + Send + 'static {
-        let mut closed = self.closed.clone();
+        let mut closed = self.core.closing();
         async move {
             // Fails only when the manager has ended.
             drop(closed.wait_for(|closed| *closed).await);

@@ -39,7 +39,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::{Demand, LockKind};
+use crate::backend::Failure;
 use crate::driver::Published;
 use crate::error::{LockError, LostReason};
 use crate::guard::Guard;
@@ -48,7 +48,7 @@ use crate::manager::LockManager;
 use crate::release::Release;
 use crate::request::LockRequest;
 use crate::section::{Hold, Holding, OnLost};
-use distlock_store::{FencingToken, LONGEST_VALUE, StoreError, clock};
+use distlock_store::{FencingToken, LONGEST_VALUE, clock};
 pub use lead::Lead;
 use report::TermReport;
 use state::{Reign, State};
@@ -220,8 +220,8 @@ impl Candidate {
     /// [`LockError::Closed`] if the manager is shut down during a campaign, [`LockError::Lost`] with
     /// [`LostReason::Shutdown`] if it was shut down during a term and the grace period is over. At once, because a
     /// retry cannot help: [`LockError::InvalidKey`], [`LockError::InvalidOptions`] (also from a store without fencing
-    /// tokens), [`LockError::WrongKind`], [`LockError::WouldDeadlock`], and [`LockError::Unavailable`] if this process
-    /// was forked or the I/O thread has ended.
+    /// tokens, or one that refuses the [`value`](Self::value)), [`LockError::WrongKind`], [`LockError::WouldDeadlock`],
+    /// and [`LockError::Unavailable`] if this process was forked or the I/O thread has ended.
     ///
     /// # Cancel safety
     /// Dropping the future ends the campaign, or drops the body and resigns in the background, so that the next
@@ -239,10 +239,13 @@ impl Candidate {
             report::stands(self.manager.core(), self.label.clone(), key.shared());
         }
         loop {
-            let began = clock::now();
+            let mut began = clock::now();
             let connected = self.manager.core().connected_anew();
             let ended = match self.campaign().await {
-                Ok((guard, term)) => self.reign(guard, term, &mut body).await,
+                Ok((guard, term)) => {
+                    began = clock::now();
+                    self.reign(guard, term, &mut body).await
+                }
                 Err(error) => Err(error),
             };
             let error = match ended {
@@ -321,7 +324,8 @@ impl Candidate {
     /// The counterpart of `HealthzAdaptor` of client-go. For axum, use `distlock::axum::LeaderHealth`.
     ///
     /// # Errors
-    /// [`LockError::Lost`], with the reason for which the term has ended.
+    /// [`LockError::Lost`], with the reason for which the term has ended. [`LockError::Unavailable`] in a forked
+    /// process.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -342,7 +346,8 @@ impl Candidate {
         let key = self.key.clone()?;
         self.check_value()?;
         // All candidates of a process may wait, however few requests may wait for other locks.
-        let request = self.manager.lock(key).fenced().wait_forever().max_waiters(u32::MAX).linger(None);
+        let request = self.manager.lock(key).fenced().wait_forever().warn_wait(watch::NEVER);
+        let request = request.max_waiters(u32::MAX).linger(None);
         // A lease that another candidate of this process had would have the owner token of its term.
         let guard = self.with_options(request.own_lease()).acquire().await?;
         match guard.fencing_token() {
@@ -373,15 +378,8 @@ impl Candidate {
     /// Acquires the lock of this term, for whose release the watchers wait. A watcher that asked for it sooner has it
     /// for a moment. On a store without shared locks, the watchers poll.
     async fn mark_term(&self, guard: &Guard) -> Option<Guard> {
-        let core = self.manager.core();
-        let reader = Demand::plain(LockKind::Shared, guard.remaining());
-        core.backend.check(&reader).ok()?;
-        let request = self
-            .manager
-            .lock(watch::term_key(guard.key(), &guard.owner()))
-            .wait(watch::POLL_INTERVAL)
-            .linger(None);
-        self.with_options(request).acquire().await.ok()
+        let request = watch::term_lock(&self.manager, guard.key(), &guard.owner(), guard.remaining())?;
+        self.with_options(request.wait(watch::POLL_INTERVAL)).acquire().await.ok()
     }
 
     fn with_options(&self, request: LockRequest) -> LockRequest {
@@ -396,8 +394,13 @@ impl Candidate {
     async fn publish(&self, guard: &Guard) -> Result<Option<Published>, LockError> {
         let Some(value) = &self.value else { return Ok(None) };
         let published = self.manager.core().publish(guard.cell(), guard.remaining(), value).await;
-        let failed = |error: StoreError| LockError::unavailable(guard.key(), error);
-        published.map(Some).map_err(failed)
+        published.map(Some).map_err(|error| match error.kind {
+            // In the next term, it would be refused again.
+            Failure::Refused => {
+                LockError::options(format!("the store does not keep the value of a leader: {error}"))
+            }
+            _ => LockError::unavailable(guard.key(), error),
+        })
     }
 
     /// One term.
@@ -411,11 +414,12 @@ impl Candidate {
         F: FnMut(Lead) -> Fut,
         Fut: Future,
     {
+        self.state.is_elected(guard.owner());
         // Until the lock is released: watchers that wait for its end then find the next leader.
         let _marked = self.mark_term(&guard).await;
         let _published = self.publish(&guard).await?;
         let holding = Holding::new(guard, Release::Confirmed);
-        let lead = Lead::new(holding.handle().clone(), term, self.manager.core().closing());
+        let lead = Lead::new(holding.handle().clone(), term, self.manager.core().clone());
         let term = Term {
             _report: TermReport::begin(self.manager.core(), &lead, self.label.clone()),
             _reign: Reign::begin(&self.state, lead.clone()),

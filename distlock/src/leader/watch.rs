@@ -9,6 +9,7 @@ use tokio::sync::watch;
 
 use super::Lead;
 use super::state::State;
+use crate::backend::{Demand, LockKind};
 use crate::error::LockError;
 use crate::key::LockKey;
 use crate::manager::{LockClient, LockHolder, LockManager, holder};
@@ -23,13 +24,24 @@ pub(super) const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_INTERVAL_AFTER_CHANGE: Duration = Duration::from_millis(50);
 /// How often the store is polled while the end of the term is awaited: facts about the leader may become known later.
 const WHILE_TOLD: Duration = Duration::from_secs(15);
+/// Candidates and watchers wait for as long as another candidate leads, so no warning is due.
+pub(super) const NEVER: Duration = Duration::MAX;
 /// The label of the watchers' requests.
 const LABEL: &str = "leader watch";
 
-/// The lock of a term. The leader holds it alone, and watchers wait for it as readers. No other term uses it, so if it
-/// is free, the term is over, however late it is requested.
-pub(super) fn term_key(office: &str, owner: &str) -> String {
-    format!("{office}:{owner}")
+/// A request for the lock of a term. The leader holds it alone, and watchers wait for it as readers. No other term uses
+/// it, so if it is free, the term is over, however late it is requested. `None`: the store does not keep such a lock.
+pub(super) fn term_lock(
+    manager: &LockManager,
+    office: &str,
+    owner: &str,
+    ttl: Duration,
+) -> Option<LockRequest> {
+    let key = LockKey::new(format!("{office}:{owner}")).ok()?;
+    let backend = &manager.core().backend;
+    backend.check(&Demand::plain(LockKind::Shared, ttl)).ok()?;
+    backend.check_key(&key).ok()?;
+    Some(manager.lock(key).linger(None).warn_wait(NEVER))
 }
 
 /// The current leader, as far as it is known.
@@ -215,8 +227,8 @@ impl LeaderWatch {
         self.pause = (self.pause * 2).min(POLL_INTERVAL);
         let Ok(key) = &self.key else { return Leadership::Unknown };
         match self.manager.look_up(key).await {
-            // Its release is in progress.
-            Ok(Some(found)) if self.own.as_deref() == Some(found.first_holder()) => Leadership::Vacant,
+            // Its term has not begun yet, or its release is in progress.
+            Ok(Some(found)) if self.state.is_own(found.first_holder()) => Leadership::Vacant,
             Ok(Some(found)) => {
                 let LockHolder { token, client, value, .. } = holder(&found);
                 // Leaves out the client's counts: when they change, the leader is still the same.
@@ -234,8 +246,8 @@ impl LeaderWatch {
     fn end_of_term(&self) -> Option<LockRequest> {
         let Some(Leadership::Elsewhere { owner, client: Some(_), .. }) = &self.reported else { return None };
         let key = self.key.as_ref().ok().filter(|_| !self.is_over)?;
-        let request = self.manager.lock(term_key(key.as_str(), owner)).shared().wait_forever();
-        Some(request.max_waiters(u32::MAX).linger(None).label(LABEL))
+        let request = term_lock(&self.manager, key.as_str(), owner, self.manager.handle().defaults().ttl)?;
+        Some(request.shared().wait_forever().max_waiters(u32::MAX).label(LABEL))
     }
 
     async fn until_due(&mut self) {
@@ -273,6 +285,7 @@ impl fmt::Debug for LeaderWatch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use distlock_store::StoredLock;
 
     /// Another program writes any text into the key of the office. `office:mytoken` may be the application's key.
     #[tokio::test]
@@ -281,5 +294,28 @@ mod tests {
         watch.reported =
             Some(Leadership::Elsewhere { owner: "mytoken".to_owned(), client: None, value: None });
         assert!(watch.end_of_term().is_none());
+    }
+
+    /// The store would refuse the request again and again.
+    #[tokio::test]
+    async fn a_term_whose_lock_the_store_does_not_keep_is_polled() {
+        let until_the_end_of_a_term = |manager: &LockManager, office: &str| {
+            let mut watch = manager.leader(office).watch();
+            let found = StoredLock::new(LockKind::Exclusive).holder("dl1:other:1", None);
+            let LockHolder { token: owner, client, value, .. } = holder(&found);
+            watch.reported = Some(Leadership::Elsewhere { owner, client, value });
+            watch.end_of_term()
+        };
+        let manager = LockManager::in_memory();
+        assert!(until_the_end_of_a_term(&manager, "office").is_some());
+        let long = "o".repeat(1_020);
+        assert!(manager.lock(long.as_str()).try_acquire().await.is_ok());
+        assert!(until_the_end_of_a_term(&manager, &long).is_none(), "its key would be too long");
+        #[cfg(feature = "redis")]
+        {
+            let quorum = LockManager::builder().quorum(["redis://a", "redis://b", "redis://c"]);
+            let quorum = quorum.connect_lazy().unwrap();
+            assert!(until_the_end_of_a_term(&quorum, "office").is_none(), "it keeps no shared locks");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LockManager;
 use crate::error::LockError;
 use crate::key::LockKey;
-use crate::observe::Events;
+use crate::observe::{Events, Observers};
 use crate::process;
 use crate::protocol::Notifications;
 use distlock_store::Finding;
@@ -163,7 +163,9 @@ impl LockManager {
     #[doc(alias("listener", "subscribe", "audit", "alerts", "LockingTaskExecutorListener"))]
     #[must_use]
     pub fn events(&self) -> Events {
-        self.core().observers.subscribe()
+        let core = self.core();
+        // In a fork, the mutex may be locked by a thread that does not exist here. This stream has ended.
+        if core.is_forked() { Observers::default().subscribe() } else { core.observers.subscribe() }
     }
 }
 

@@ -56,9 +56,6 @@ impl LockRequest {
     }
 
     fn check_kind(&self, keys: usize) -> Result<(), LockError> {
-        if let Some(reason) = self.manager.core().backend.refuses(self.kind) {
-            return Err(LockError::options(reason));
-        }
         match self.kind {
             LockKind::Limited { max_holders: 0 } => {
                 Err(LockError::options("`max_holders` is zero: no request could acquire the lock"))

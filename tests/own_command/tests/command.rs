@@ -46,8 +46,8 @@ async fn what_its_store_says_of_a_url_is_wrong_usage() {
     assert!(text(&refused).contains("toy://127.0.0.1:4000"), "{}", text(&refused));
 }
 
-/// The extension of a granted lock gets no reply. (If the grant expires before the next extension, the command runs in a
-/// later term.)
+/// The extension of a granted lock gets no reply. (If the grant expires before the next extension, the command runs in
+/// a later term.)
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_whose_extension_gets_no_reply_runs_its_command() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_own_unanswered"));

@@ -13,14 +13,14 @@ use super::effect::{
     AskJob, Effect, FenceJob, MemberCommand, MemberReply, Now, ReleaseJob, RoundOp, RoundOutcome,
 };
 use super::formation::Formation;
-use super::member::{Member, MemberRelease, Occasion};
+use super::member::{Member, Occasion};
 use super::missing::Repairs;
 use super::queue::{Queues, order};
 use super::round::{Before, Decision, Round, Standing};
 use super::server_reply::{ServerReply, failed};
 use super::servers::Servers;
 use super::tokens::Tokens;
-use crate::protocol::{Time, When, drift, mutated};
+use crate::protocol::{Time, drift, mutated};
 
 #[derive(Debug)]
 pub(super) struct Coordinator {
@@ -224,13 +224,8 @@ impl Coordinator {
                 self.heard_release(now, node, id, &result);
                 self.in_round(now, node, id, |round| round.answered(node, result.into(), standing));
             }
-            MemberReply::Release(ReleaseJob::Compensate { key, token, round, until }, result) => {
-                self.given_back(
-                    now,
-                    node,
-                    MemberRelease { key, token, round, at: When::OnLinkUp, until },
-                    &result,
-                );
+            MemberReply::Release(ReleaseJob::Compensate(release), result) => {
+                self.given_back(now, node, release, &result);
             }
             MemberReply::Renew(id, result) => {
                 if let Ok(RenewReply::Renewed { server_time }) = result {

@@ -9,6 +9,7 @@ use super::super::{
     AcquireReply, EarlierCommands, FenceReply, LinkEvent, Notifications, OpResult, Push, ReleaseReply,
     RenewReply, ServerTime, StoreError, Token, op,
 };
+use super::member::MemberRelease;
 use crate::protocol::Time;
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
@@ -110,8 +111,8 @@ pub(super) enum AskJob {
 pub(super) enum ReleaseJob {
     /// The operation of a round.
     Vote(u64),
-    /// The release of the rest of a token. After `until`, nothing of it can be left.
-    Compensate { key: Arc<str>, token: Token, round: u64, until: Time },
+    /// The release of the rest of a token.
+    Compensate(MemberRelease),
     /// The reply does not matter.
     Ignored,
 }

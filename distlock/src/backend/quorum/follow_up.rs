@@ -128,9 +128,8 @@ impl Coordinator {
     }
 
     fn compensate(&mut self, now: Now, node: usize, release: MemberRelease) {
-        let MemberRelease { key, token, round, until, .. } = release;
-        let job = ReleaseJob::Compensate { key: key.clone(), token, round, until };
-        self.tell(now, node, &key, MemberCommand::Release(job, leave(token)));
+        let (key, op) = (release.key.clone(), leave(release.token));
+        self.tell(now, node, &key, MemberCommand::Release(ReleaseJob::Compensate(release), op));
     }
 
     pub(super) fn given_back(

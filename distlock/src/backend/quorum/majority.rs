@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::task::Poll;
 use std::time::Duration;
 
-use super::super::{BoxFuture, OwnerDetails, StoreError, StoredLock};
+use super::super::{BoxFuture, Failure, OwnerDetails, StoreError, StoredLock};
 
 /// The replies, if they are those of a majority.
 pub(super) async fn of_a_majority<T>(
@@ -44,7 +44,18 @@ pub(super) fn agreed(found: Vec<StoredLock>, most: usize) -> Option<StoredLock> 
     Some(StoredLock { waiters, waiting, details, silent, ..lock })
 }
 
-/// All replies, and one of the errors.
+/// The replies to a forced release, and one of the errors: an unknown outcome if a server has released the lock.
+pub(super) async fn released(
+    asked: Vec<BoxFuture<Result<bool, StoreError>>>,
+) -> (Vec<bool>, Option<StoreError>) {
+    let (found, mut error) = gathered(asked).await;
+    if let Some(error) = error.as_mut().filter(|_| found.contains(&true)) {
+        error.kind = Failure::Unknown;
+    }
+    (found, error)
+}
+
+/// All replies, and one of the errors: of a command that was sent, if there is one.
 pub(super) async fn gathered<T>(
     mut asked: Vec<BoxFuture<Result<T, StoreError>>>,
 ) -> (Vec<T>, Option<StoreError>) {
@@ -57,7 +68,9 @@ pub(super) async fn gathered<T>(
                 false
             }
             Poll::Ready(Err(error)) => {
-                failed = Some(error);
+                if failed.as_ref().is_none_or(|failed: &StoreError| failed.kind == Failure::NotSent) {
+                    failed = Some(error);
+                }
                 false
             }
         });

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::redis::Origin;
+use super::super::redis::{Mark, Origin, ServerNote};
 use super::super::{Notifications, ServerTime, StoreError, Token};
 use super::effect::Writing;
 use crate::protocol::mutated;
@@ -69,6 +69,8 @@ pub(super) struct Member {
     pub(super) noting: bool,
     /// It has a note that it counted in this run or in an earlier one. So not all of its data was lost.
     pub(super) remembers: bool,
+    /// It was restarted, or its data was deleted, and it has not counted since then.
+    pub(super) forgot: bool,
     /// When its notes were last prolonged.
     pub(super) kept: Option<Time>,
     /// When the last probe that it has answered was sent.
@@ -120,6 +122,7 @@ impl Member {
             noted: None,
             noting: false,
             remembers: false,
+            forgot: false,
             kept: None,
             looked: None,
             watched: None,
@@ -140,6 +143,12 @@ impl Member {
         (self.eligibility == Eligibility::Eligible && trusted) || mutated!(YoungServersCount)
     }
 
+    /// A note on its present run.
+    pub(super) fn note(&self, mark: Mark, longest_ttl: Duration) -> Option<ServerNote> {
+        let run_id = self.run_id.clone()?;
+        Some(ServerNote { run_id, mark, longest_ttl, fences: 0, met: None })
+    }
+
     /// It was connected, and its probe was sent at `sent`. The watch over its clock starts again.
     pub(super) fn joined(&mut self, now: Time, sent: Time, origin: &Origin) -> ServerMemory {
         let same = self.run_id.as_deref() == Some(origin.run_id.as_str());
@@ -149,13 +158,12 @@ impl Member {
             return self.looked(now, sent, origin);
         }
         self.run_id = Some(origin.run_id.clone());
-        self.noting = false;
-        self.noted = None;
-        self.fences = 0;
-        self.eligibility = Eligibility::TooYoung(now);
+        // It is another clock: compared with that of the former run, it would seem to have been set.
+        self.clock.forget();
+        self.forgets(now);
         if origin.is_attested() {
             self.noted = Some(now);
-            self.eligibility = Eligibility::Eligible;
+            self.begins_to_count();
         }
         self.told(sent, origin);
         ServerMemory::Lost
@@ -174,7 +182,7 @@ impl Member {
         } else if origin.is_attested() {
             self.noted.get_or_insert(now);
             if matches!(self.eligibility, Eligibility::TooYoung(since) if since < sent) {
-                self.eligibility = Eligibility::Eligible;
+                self.begins_to_count();
             }
         }
         self.told(sent, origin);
@@ -194,13 +202,19 @@ impl Member {
         self.fences = self.fences.max(last);
     }
 
-    /// Its data was deleted without a restart.
+    /// It was restarted, or its data was deleted without a restart.
     fn forgets(&mut self, now: Time) {
         self.eligibility = Eligibility::TooYoung(now);
+        self.forgot = true;
         self.noted = None;
         self.noting = false;
         self.met = None;
         self.fences = 0;
+    }
+
+    pub(super) fn begins_to_count(&mut self) {
+        self.eligibility = Eligibility::Eligible;
+        self.forgot = false;
     }
 
     /// A note that it counts was written, or could not be.
@@ -216,7 +230,7 @@ impl Member {
             Eligibility::Unknown => false,
         };
         if writing == Writing::Done && grown {
-            self.eligibility = Eligibility::Eligible;
+            self.begins_to_count();
             self.noted = Some(now);
         }
         self.noting = false;
@@ -227,7 +241,6 @@ impl Member {
     pub(super) fn heard_time(&mut self, server_time: ServerTime, sent: Time, seen: Time) -> ServerMemory {
         match self.clock.observe(server_time, sent, seen) {
             Some(Step::Forward(_)) if !mutated!(ServerStepIgnored) => {
-                // If its present state excludes it for longer, that state stays.
                 self.eligibility = Eligibility::ClockStepped(seen);
                 ServerMemory::Lost
             }

@@ -1,6 +1,7 @@
 //! Passes the events of one server to the coordinator.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::mpsc;
 
@@ -17,6 +18,8 @@ pub(super) struct MemberEvents {
     pub(super) inbox: mpsc::UnboundedSender<Input>,
     /// The receiver of the quorum's events.
     pub(super) events: Arc<dyn Events>,
+    /// How often the server was connected or lost.
+    pub(super) changes: Arc<AtomicU64>,
 }
 
 impl MemberEvents {
@@ -31,10 +34,14 @@ impl Events for MemberEvents {
         let at = self.at;
         match event {
             LinkEvent::Up { earlier, pushes } => {
-                let (node, inbox) = (Arc::clone(&self.node), self.inbox.clone());
+                let (node, inbox, changes) =
+                    (Arc::clone(&self.node), self.inbox.clone(), Arc::clone(&self.changes));
+                let change = changes.fetch_add(1, Ordering::Relaxed) + 1;
                 let (sent, origin) = (clock::now(), node.origin());
                 tokio::spawn(async move {
                     match origin.await {
+                        // The link may be lost before the task runs, although the server has replied.
+                        _ if changes.load(Ordering::Relaxed) != change => {}
                         Ok(origin) => {
                             let link = NewLink { sent, earlier, pushes, origin };
                             drop(inbox.send(Input::Joined { node: at, link }));
@@ -44,7 +51,10 @@ impl Events for MemberEvents {
                     }
                 });
             }
-            LinkEvent::Down { cause } => self.tell(Input::Left { node: at, cause }),
+            LinkEvent::Down { cause } => {
+                self.changes.fetch_add(1, Ordering::Relaxed);
+                self.tell(Input::Left { node: at, cause });
+            }
             LinkEvent::Notifications(pushes) => self.tell(Input::Listens { node: at, pushes }),
         }
     }

@@ -98,12 +98,11 @@ impl Coordinator {
     fn keep_notes(&mut self, now: Now, node: usize) {
         let longest_ttl = self.longest_ttl;
         let Some(member) = self.members.get_mut(node) else { return };
-        if let Some(run_id) = member.run_id.clone()
+        if let Some(note) = member.note(Mark::Keep, longest_ttl)
             && member.counts()
         {
             member.kept = Some(now.time);
             member.longest_ttl = member.longest_ttl.max(longest_ttl);
-            let note = ServerNote { run_id, mark: Mark::Keep, longest_ttl, fences: 0, met: None };
             self.out.push(Effect::Note { node, note });
         }
     }
@@ -124,11 +123,10 @@ impl Coordinator {
     /// until the server can have forgotten no lease needs it.
     pub(super) fn note_ttl(&mut self, node: usize, ttl: Duration) {
         let Some(member) = self.members.get_mut(node) else { return };
-        if let Some(run_id) = member.run_id.clone()
-            && member.longest_ttl < ttl
+        if member.longest_ttl < ttl
+            && let Some(note) = member.note(Mark::None, ttl)
         {
             member.longest_ttl = ttl;
-            let note = ServerNote { run_id, mark: Mark::None, longest_ttl: ttl, fences: 0, met: None };
             self.out.push(Effect::Note { node, note });
         }
     }
@@ -184,13 +182,11 @@ impl Coordinator {
         self.formation.untouched = false;
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
-            if let Some(run_id) = member.run_id.clone() {
-                member.eligibility = Eligibility::Eligible;
+            if let Some(note) = member.note(Mark::Count, self.longest_ttl) {
+                member.begins_to_count();
                 member.agrees = true;
                 member.kept = Some(now.time);
                 member.longest_ttl = self.longest_ttl;
-                let longest_ttl = self.longest_ttl;
-                let note = ServerNote { run_id, mark: Mark::Count, longest_ttl, fences: 0, met: None };
                 self.out.push(Effect::Note { node, note });
             }
         }
@@ -198,8 +194,8 @@ impl Coordinator {
 
     fn may_grow_up(&mut self, now: Now, node: usize) {
         let member = &self.members[node];
-        let (Eligibility::TooYoung(since) | Eligibility::ClockStepped(since), Some(run_id)) =
-            (member.eligibility, member.run_id.clone())
+        let (Eligibility::TooYoung(since) | Eligibility::ClockStepped(since), Some(note)) =
+            (member.eligibility, member.note(Mark::Count, self.longest_ttl))
         else {
             return;
         };
@@ -207,16 +203,12 @@ impl Coordinator {
             return;
         }
         let Some(fences) = self.counter_elsewhere(now, node, since) else { return };
-        let longest_ttl = self.longest_ttl;
         let member = &mut self.members[node];
         member.noting = true;
         member.kept = Some(now.time);
-        member.longest_ttl = longest_ttl;
+        member.longest_ttl = note.longest_ttl;
         let fences = if mutated!(CounterNotHandedOver) { 0 } else { fences };
-        self.out.push(Effect::Note {
-            node,
-            note: ServerNote { run_id, mark: Mark::Count, longest_ttl, fences, met: None },
-        });
+        self.out.push(Effect::Note { node, note: ServerNote { fences, ..note } });
     }
 
     /// The highest counter of fencing tokens on the other servers. `None`: since `since`, neither a majority of servers
@@ -226,17 +218,14 @@ impl Coordinator {
     fn counter_elsewhere(&self, now: Now, node: usize, since: Time) -> Option<u64> {
         let others = || self.members.iter().enumerate().filter(|(other, _)| *other != node);
         let told = || others().filter(|(_, member)| member.looked >= Some(since));
-        let remembers =
-            |member: &Member| member.remembers || !matches!(member.eligibility, Eligibility::TooYoung(_));
-        let remembering = told().filter(|(_, member)| remembers(member)).count();
+        let remembering = told().filter(|(_, member)| member.remembers || !member.forgot).count();
         let highest = self.members.iter().map(|member| member.fences).max().unwrap_or(0);
         if remembering >= majority(self.members.len()) || told().count() == others().count() {
             return Some(highest);
         }
         let is_over = now.time.duration_since(since) >= self.grown_after() * 2;
         let latest = self.time_of_most(now).unwrap_or(0).max(now.wall).saturating_add(CLOCKS_AHEAD);
-        let has_forgotten = matches!(self.members[node].eligibility, Eligibility::TooYoung(_));
-        is_over.then_some(if has_forgotten { highest.max(latest) } else { highest })
+        is_over.then_some(if self.members[node].forgot { highest.max(latest) } else { highest })
     }
 
     /// If a clock differs from those of a majority, it may have been set while no process watched it.
@@ -274,8 +263,8 @@ impl Coordinator {
         let Some(server_time) = self.time_of_most(now) else { return };
         for node in 0..self.members.len() {
             let member = &mut self.members[node];
-            let (Eligibility::TooYoung(since), Some(run_id), true) =
-                (member.eligibility, member.run_id.clone(), member.up)
+            let (Eligibility::TooYoung(since), Some(note), true) =
+                (member.eligibility, member.note(Mark::None, Duration::ZERO), member.up)
             else {
                 continue;
             };
@@ -285,14 +274,7 @@ impl Coordinator {
                 member.eligibility = Eligibility::TooYoung(since.min(now.time.before(age)));
             } else {
                 member.met = Some(ServerTime(server_time));
-                let note = ServerNote {
-                    run_id,
-                    mark: Mark::None,
-                    longest_ttl: Duration::ZERO,
-                    fences: 0,
-                    met: Some(ServerTime(server_time)),
-                };
-                self.out.push(Effect::Note { node, note });
+                self.out.push(Effect::Note { node, note: ServerNote { met: member.met, ..note } });
             }
         }
     }
@@ -365,16 +347,19 @@ impl Coordinator {
                 if let Some(cause) = misconfigured {
                     self.formation.stage = FormationStage::Forming(None);
                     self.out.push(Effect::Link(LinkEvent::Down { cause }));
-                } else if here == all
-                    || (here >= most && here + failed == all)
-                    || until.is_some_and(|until| until <= now.time)
+                } else if here >= most
+                    && (here + failed == all || until.is_some_and(|until| until <= now.time))
                 {
                     self.is_up();
                 } else if here >= most {
                     let until = until.unwrap_or(now.time.after(FIRST_MAJORITY_WAIT));
                     self.formation.stage = FormationStage::Forming(Some(until));
-                } else if all - failed < most {
-                    self.is_down(cause);
+                } else {
+                    // The next majority waits for the others again. A time in the past would fire without end.
+                    self.formation.stage = FormationStage::Forming(None);
+                    if all - failed < most {
+                        self.is_down(cause);
+                    }
                 }
             }
             FormationStage::Down if here >= most => self.is_up(),

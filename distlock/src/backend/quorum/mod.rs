@@ -49,6 +49,8 @@
 //!   clocks do.
 
 mod coordinator;
+#[cfg(test)]
+mod coordinator_tests;
 mod effect;
 mod follow_up;
 mod formation;
@@ -72,6 +74,8 @@ mod worker;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::ready;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -82,9 +86,9 @@ use tokio::task::JoinSet;
 use super::fail_all::fail_all;
 use super::redis::{Origin, RedisBackend, RedisConfig, ScanResult, Search, ServerNote};
 use super::{
-    AcquireReply, Backend, BatchPart, BoxFuture, Clocks, Events, Failure, HoldNote, ListPage, LockKind,
-    Notifications, OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError, StoredLock,
-    StoredLocks, Tuning, op,
+    AcquireReply, Backend, BatchPart, BoxFuture, Clocks, Demand, Events, Failure, HoldNote, ListPage,
+    LockKind, Notifications, OpResult, Others, Push, ReleaseReply, RenewReply, Sending, StoreError,
+    StoredLock, StoredLocks, Tuning, op,
 };
 use crate::contained::with_contained_waker;
 use crate::error::LockError;
@@ -93,7 +97,7 @@ use distlock_store::engine::Time;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{Finding, Severity};
 use effect::{MemberReply, NewLink, RoundOp, RoundOutcome, Writing};
-use majority::{agreed, gathered, of_a_majority};
+use majority::{agreed, gathered, of_a_majority, released};
 use member_events::MemberEvents;
 use servers::Servers;
 use worker::Worker;
@@ -353,12 +357,15 @@ impl Backend for QuorumBackend {
     }
 
     fn force_release(&self, key: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
+        if !self.up.load(Ordering::Acquire) {
+            return Box::pin(ready(Err(self.not_up())));
+        }
         let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release(key)).collect();
         Box::pin(async move {
             let most = round::majority(asked.len());
-            match gathered(asked).await {
+            match released(asked).await {
                 (found, Some(error)) if found.len() < most => Err(error),
-                (found, _) => Ok(found.iter().any(|held| *held)),
+                (found, _) => Ok(found.contains(&true)),
             }
         })
     }
@@ -366,10 +373,13 @@ impl Backend for QuorumBackend {
     /// A holder holds the lock on a majority. The rest of a former holder on fewer servers is removed, too, but does
     /// not count as a lock.
     fn force_release_from(&self, key: &Arc<str>, owner: &Arc<str>) -> BoxFuture<Result<bool, StoreError>> {
+        if !self.up.load(Ordering::Acquire) {
+            return Box::pin(ready(Err(self.not_up())));
+        }
         let asked: Vec<_> = self.nodes.iter().map(|node| node.force_release_from(key, owner)).collect();
         Box::pin(async move {
             let all = asked.len();
-            let (found, error) = gathered(asked).await;
+            let (found, error) = released(asked).await;
             let (most, held) = (round::majority(all), found.iter().filter(|held| **held).count());
             match error {
                 // The missing replies would decide.
@@ -388,26 +398,35 @@ impl Backend for QuorumBackend {
             // The tasks end when this future is dropped.
             let mut nodes = JoinSet::new();
             for (at, node) in self.nodes.iter().enumerate() {
-                let (inbox, events) = (inbox.clone(), Arc::clone(&events));
-                let member_events = Arc::new(MemberEvents { at, node: node.clone(), inbox, events });
+                let (inbox, events, changes) = (inbox.clone(), Arc::clone(&events), Arc::default());
+                let member_events = Arc::new(MemberEvents { at, node: node.clone(), inbox, events, changes });
                 nodes.spawn(node.clone().run(member_events));
             }
             let coordinator = Coordinator::new(self.names.clone(), self.longest_ttl, fastrand::u64(..));
-            Worker::new(&self, coordinator, events, inbox).work(outbox).await;
+            let mut worker = Worker::new(&self, coordinator, events, inbox);
+            tokio::select! {
+                () = worker.work(outbox) => {}
+                // The driver then begins anew. Otherwise, the server would never be connected again.
+                Some(Err(ended)) = nodes.join_next() => {
+                    if let Ok(panic) = ended.try_into_panic() {
+                        resume_unwind(panic);
+                    }
+                }
+            }
         })
     }
 
-    fn refuses(&self, kind: LockKind) -> Option<&'static str> {
-        match kind {
-            LockKind::Exclusive => None,
-            LockKind::Shared => Some(
+    fn check(&self, demand: &Demand) -> Result<(), LockError> {
+        match demand.kind {
+            LockKind::Exclusive => Ok(()),
+            LockKind::Shared => Err(LockError::options(
                 "shared locks are not offered on a quorum: readers and writers on different majorities would \
                  block each other forever; use an exclusive lock, or one Redis",
-            ),
-            LockKind::Limited { .. } => Some(
+            )),
+            LockKind::Limited { .. } => Err(LockError::options(
                 "`max_holders` is not offered on a quorum: each server would count different holders, so no \
                  server could enforce the limit; use one Redis",
-            ),
+            )),
         }
     }
 

@@ -3,10 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::QuorumBackend;
-use crate::backend::redis::RedisConfig;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::{Notify, mpsc};
+
+use super::member_events::MemberEvents;
+use super::{Input, QuorumBackend};
 use crate::backend::redis::test_server::{TestServer, wait_until};
-use crate::backend::{Backend, Events, LinkEvent, LockKind, Push, Sending, Token, op};
+use crate::backend::redis::{RedisBackend, RedisConfig};
+use crate::backend::{
+    Backend, EarlierCommands, Events, Failure, LinkEvent, LockKind, Notifications, Push, Sending, StoreError,
+    Token, Who, op,
+};
 use crate::{Guard, LockError, LockManager, LockRequest};
 
 const TTL: Duration = Duration::from_secs(2);
@@ -441,12 +449,16 @@ impl Events for Deaf {
     fn push(&self, _: Push) {}
 }
 
+fn quorum_of(urls: &[String]) -> Arc<QuorumBackend> {
+    let configs = urls.iter().map(|url| RedisConfig::new(url, "a").unwrap()).collect();
+    QuorumBackend::new(configs, TTL).unwrap()
+}
+
 /// After a panic, the driver calls `run` again.
 #[tokio::test]
 async fn a_quorum_can_be_run_again() {
     let servers = Servers::start(3);
-    let configs = servers.urls().iter().map(|url| RedisConfig::new(url, "a").unwrap()).collect();
-    let quorum = QuorumBackend::new(configs, TTL).unwrap();
+    let quorum = quorum_of(&servers.urls());
     for run in 1..=2 {
         let working = async {
             let set = op::TryAcquire { token: Token(run), ttl: TTL };
@@ -466,6 +478,114 @@ async fn a_quorum_can_be_run_again() {
             () = working => {}
         }
     }
+}
+
+/// The first time that it is asked who this process is, it panics.
+struct PanicsOnce(AtomicBool);
+
+impl Events for PanicsOnce {
+    fn link(&self, _: LinkEvent) {}
+
+    fn push(&self, _: Push) {}
+
+    fn who(&self) -> Option<Who> {
+        assert!(self.0.swap(true, Ordering::SeqCst), "the task of a server panics on purpose");
+        None
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_one_servers_task_is_a_panic_of_the_quorum() {
+    let servers = Servers::start(3);
+    let (quorum, events) = (quorum_of(&servers.urls()), Arc::new(PanicsOnce(AtomicBool::new(false))));
+    let first = tokio::spawn(quorum.clone().run(events.clone()));
+    let ended = tokio::time::timeout(LONG, first).await.expect("the panic is noticed");
+    assert!(ended.unwrap_err().is_panic());
+    let again = tokio::spawn(quorum.clone().run(events));
+    eventually("all servers are connected", async || {
+        for node in &quorum.nodes {
+            if node.origin().await.is_err() {
+                return false;
+            }
+        }
+        true
+    })
+    .await;
+    again.abort();
+}
+
+#[tokio::test]
+async fn a_link_that_was_lost_before_the_servers_reply_is_not_reported_later() {
+    let server = TestServer::start(&[]);
+    let node = RedisBackend::new(RedisConfig::new(&server.url(), "a").unwrap()).unwrap();
+    let running = tokio::spawn(node.clone().run(Arc::new(Deaf)));
+    eventually("the server replies", async || node.origin().await.is_ok()).await;
+    let (inbox, mut outbox) = mpsc::unbounded_channel();
+    let events = MemberEvents { at: 0, node, inbox, events: Arc::new(Deaf), changes: Arc::default() };
+    let up = LinkEvent::Up { earlier: EarlierCommands::Ended, pushes: Notifications::On };
+    events.link(up.clone());
+    events.link(LinkEvent::Down { cause: StoreError::new(Failure::Unknown, "the connection broke") });
+    events.link(up);
+    drop(events);
+    let mut seen = Vec::new();
+    while let Some(input) = outbox.recv().await {
+        seen.push(matches!(input, Input::Joined { .. }));
+    }
+    assert_eq!(seen, [false, true], "lost, and joined again");
+    running.abort();
+}
+
+/// Only one of the three servers runs, and it has the lock.
+#[tokio::test]
+async fn a_forced_release_needs_a_majority_or_says_that_it_may_have_been_applied() {
+    let server = TestServer::start(&[]);
+    let dead = |port: u16| format!("redis://127.0.0.1:{port}");
+    let quorum = quorum_of(&[server.url(), dead(1), dead(2)]);
+    let running = tokio::spawn(quorum.clone().run(Arc::new(Deaf)));
+    let (key, owner): (Arc<str>, Arc<str>) = ("k".into(), "dl1:other:1".into());
+    let lock = || server.run::<()>(&format!("SET {key} {owner}"));
+    lock();
+    eventually("one server replies", async || {
+        let looks = quorum.nodes.iter().map(|node| node.inspect(&key));
+        for look in looks.collect::<Vec<_>>() {
+            if look.await.is_ok() {
+                return true;
+            }
+        }
+        false
+    })
+    .await;
+    let released = || [quorum.force_release(&key), quorum.force_release_from(&key, &owner)];
+    for released in released() {
+        assert_eq!(released.await.unwrap_err().kind, Failure::NotSent);
+    }
+    assert!(server.run::<bool>(&format!("EXISTS {key}")), "nothing was done");
+    // As if the other servers had been lost a moment ago.
+    for at in 0..2 {
+        lock();
+        quorum.up.store(true, Ordering::Release);
+        let released = released().into_iter().nth(at).unwrap();
+        assert_eq!(released.await.unwrap_err().kind, Failure::Unknown);
+    }
+    running.abort();
+}
+
+#[tokio::test]
+async fn a_leader_holds_only_the_lock_of_its_office() {
+    let servers = Servers::start(3);
+    let manager = servers.manager().await;
+    let (candidate, began) = (manager.leader("office"), Notify::new());
+    let leads = candidate.run(async |lead| {
+        began.notify_one();
+        lead.closing().await;
+    });
+    let stops = async {
+        began.notified().await;
+        manager.shutdown(LONG).await
+    };
+    let (led, report) = tokio::join!(leads, stops);
+    led.unwrap();
+    assert_eq!((report.held, report.lost), (1, 0));
 }
 
 #[tokio::test]

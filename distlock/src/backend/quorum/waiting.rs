@@ -20,10 +20,11 @@ use super::super::{AcquireMode, AcquireReply, Notifications, OpResult, Push, Rel
 use super::coordinator::Coordinator;
 use super::effect::{Effect, MemberCommand, Now, ReleaseJob, RoundOp};
 use super::follow_up::leave;
+use super::member::MemberRelease;
 use super::queue::{SILENT_AFTER, order};
 use super::server_reply::ServerReply;
 use super::servers::Servers;
-use crate::protocol::mutated;
+use crate::protocol::{When, mutated};
 
 /// A waiter that has only the queue server's lock asks the others again after this time, then after twice as long, and
 /// so on.
@@ -235,9 +236,9 @@ impl Coordinator {
             let pause = FIRST_ASIDE.saturating_mul(1 << entry.aside.min(8)).min(LONGEST_ASIDE);
             entry.aside = entry.aside.saturating_add(1);
             entry.ours.remove(node);
-            let job = ReleaseJob::Compensate { key: key.clone(), token, round: id, until };
             let op = op::Release { keep_taken_for: Some(pause), ..leave(token) };
-            self.tell(now, node, &key, MemberCommand::Release(job, op));
+            let rest = MemberRelease { key: key.clone(), token, round: id, at: When::OnLinkUp, until };
+            self.tell(now, node, &key, MemberCommand::Release(ReleaseJob::Compensate(rest), op));
             let pause = pause + DELAY_AFTER_BLOCK + self.at_most(MAX_SPREAD);
             self.queues.ask_again_at(now.time.after(pause), token);
         }

@@ -57,10 +57,14 @@ impl Worker<'_> {
                     Some(input) => self.handle(input),
                     None => return,
                 },
-                () = tokio::time::sleep(pause), if due.is_some() => self.coordinator.fire(now()),
+                () = tokio::time::sleep(pause), if due.is_some() => {}
             }
             while let Ok(input) = outbox.try_recv() {
                 self.handle(input);
+            }
+            // Inputs may come without pause, and then no sleep ends.
+            if self.coordinator.next_due().is_some_and(|due| due <= clock::now()) {
+                self.coordinator.fire(now());
             }
             self.carry_out().await;
         }
@@ -142,23 +146,15 @@ impl Worker<'_> {
         let backend = &self.quorum.nodes[node];
         if commands.len() < MIN_BATCH {
             for (key, command) in commands {
-                match command {
-                    MemberCommand::Ask(job, op) => {
-                        let sending = backend.send_acquire(&key, op);
-                        self.follow(node, sending, move |result| MemberReply::Ask(job, result)).await;
-                    }
-                    MemberCommand::Release(job, op) => {
-                        let sending = backend.send_release(&key, op);
-                        self.follow(node, sending, move |result| MemberReply::Release(job, result)).await;
-                    }
-                    MemberCommand::Renew(round, op) => {
-                        let sending = backend.send_renew(&key, op);
-                        self.follow(node, sending, move |result| MemberReply::Renew(round, result)).await;
-                    }
-                    MemberCommand::Fence(job, op) => {
-                        let sending = backend.send(&key, op);
-                        self.follow(node, sending, move |result| MemberReply::Fence(job, result)).await;
-                    }
+                // It makes sure that the reply contains the server's time.
+                if let MemberCommand::Ask(job, op) = command {
+                    let sending = backend.send_acquire(&key, op);
+                    self.follow(node, sending, move |result| MemberReply::Ask(job, result)).await;
+                } else {
+                    let sending = backend.send(&key, command.clone());
+                    let answer =
+                        move |result: OpResult<_>| result.unwrap_or_else(|error| command.failed(error));
+                    self.follow(node, sending, answer).await;
                 }
             }
             return;
@@ -231,4 +227,59 @@ fn answers(
 fn now() -> Now {
     let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
     Now { time: clock::now(), wall: u64::try_from(wall.as_micros()).unwrap_or(0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::quorum::effect::NewLink;
+    use crate::backend::redis::{Origin, RedisConfig};
+    use crate::backend::{EarlierCommands, Notifications, Push, ServerTime};
+
+    /// Every event of the link causes another input, which causes the next event.
+    struct Echo(mpsc::UnboundedSender<Input>);
+
+    impl Events for Echo {
+        fn link(&self, event: LinkEvent) {
+            let pushes = match event {
+                LinkEvent::Notifications(Notifications::On) => Notifications::Off,
+                _ => Notifications::On,
+            };
+            drop(self.0.send(Input::Listens { node: 0, pushes }));
+        }
+
+        fn push(&self, _: Push) {}
+    }
+
+    /// The first probe of the servers is due from the beginning.
+    #[tokio::test]
+    async fn timers_fire_although_inputs_come_without_pause() {
+        const TTL: Duration = Duration::from_secs(2);
+        let configs =
+            (1..=3).map(|port| RedisConfig::new(&format!("redis://127.0.0.1:{port}"), "a").unwrap());
+        let quorum = QuorumBackend::new(configs.collect(), TTL).unwrap();
+        let (inbox, outbox) = mpsc::unbounded_channel();
+        for node in 0..3 {
+            let (sent, run_id) = (clock::now(), node.to_string());
+            let (server_time, longest_ttl) = (ServerTime(now().wall), Duration::ZERO);
+            let origin = Origin { run_id, server_time, attested: None, met: None, longest_ttl, fences: 0 };
+            let (earlier, pushes) = (EarlierCommands::Ended, Notifications::Off);
+            let link = NewLink { sent, earlier, pushes, origin };
+            inbox.send(Input::Joined { node, link }).unwrap();
+        }
+        let coordinator = Coordinator::new(quorum.names.clone(), TTL, 1);
+        let mut worker = Worker::new(&quorum, coordinator, Arc::new(Echo(inbox.clone())), inbox);
+        // The worker lets other tasks run after a number of inputs.
+        let mut polls = 0;
+        let polled_again = poll_fn(|_| {
+            polls += 1;
+            if polls == 10 { Poll::Ready(()) } else { Poll::Pending }
+        });
+        tokio::select! {
+            biased;
+            () = worker.work(outbox) => unreachable!("it works without end"),
+            () = polled_again => {}
+        }
+        assert!(worker.coordinator.formation.fired.is_some());
+    }
 }

@@ -345,7 +345,7 @@ fn restarted_and_fenced(c: &mut Config) {
 
 fn of_unequal_ttls(c: &mut Config) {
     restarted(c);
-    (c.spread, c.ttl, c.renews) = (4, 1_000, 0.0);
+    (c.spread, c.ttl, c.renews) = (8, 500, 0.0);
     (c.stops, c.breaks, c.crashes, c.pauses) = (12, 20, 4, 6);
     (c.servers, c.processes, c.requests, c.fenced) = (3, 9, 16, 0.0);
 }

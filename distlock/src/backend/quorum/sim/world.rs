@@ -27,6 +27,8 @@ pub(super) struct Node {
     /// Its clock was set back. Leases there last longer than any process can know.
     pub(super) set_back: bool,
     stepped: bool,
+    /// How far its clock has been ahead since its last start, in microseconds.
+    ahead: i64,
     /// Its last fault ends at this time.
     pub(super) troubled_until: u64,
     /// It has lost locks, and no process can have noticed it before this time.
@@ -122,6 +124,9 @@ impl DerefMut for World {
 /// After the last request, the judge waits for this long before it searches for locks that were not released.
 const AFTER: u64 = 20 * SECOND;
 
+/// The clocks of two servers differ by less than this, in microseconds, unless one of them was set.
+const CLOCKS_AGREE: i64 = 900_000;
+
 /// Every server is probed within this time.
 const LOOKED_AT: u64 = 12 * SECOND;
 
@@ -142,6 +147,7 @@ impl World {
             notes: Notes::default(),
             set_back: false,
             stepped: false,
+            ahead: 0,
             troubled_until: 0,
             unnoticed_until: 0,
             refuses_until: 0,
@@ -319,7 +325,9 @@ impl World {
             Fault::Start(node) => {
                 let wiped =
                     self.cfg.wiped && (self.cfg.fenced == 0.0 || self.may_forget(node, Notice::Comes));
+                let ahead = self.rng.i64(0..CLOCKS_AGREE);
                 let node = &mut self.nodes[node];
+                node.wall.step(ahead - std::mem::replace(&mut node.ahead, ahead));
                 node.up = true;
                 node.run += 1;
                 node.server.lose_listeners();
