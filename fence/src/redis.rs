@@ -102,7 +102,7 @@ pub fn key_of(fence: &Fence) -> String {
 }
 
 /// Whether the server has answered that it does not run the script. (What fails in the script is an answer of it. An
-/// error of a proxy cannot be told from one of the server: its code may be ERR, too.)
+/// error of a proxy may look like one of the server, with the code ERR.)
 fn is_refusal(error: &RedisError) -> bool {
     matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::Extension)
 }

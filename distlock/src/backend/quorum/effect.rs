@@ -9,8 +9,7 @@ use super::super::{
     AcquireReply, EarlierCommands, FenceReply, LinkEvent, Notifications, OpResult, Push, ReleaseReply,
     RenewReply, ServerTime, StoreError, Token, op,
 };
-use super::member::MemberRelease;
-use crate::protocol::Time;
+use crate::protocol::{Time, When};
 
 /// The time of an event: on the suspend-proof clock, and in microseconds of the wall clock.
 #[derive(Clone, Copy, Debug)]
@@ -105,6 +104,19 @@ pub(super) enum AskJob {
     Vote(u64),
     /// An acquisition on a server that lacks a held lock.
     Repair(Token),
+}
+
+/// A release that must still be sent or confirmed, because the server may have data of the token.
+#[derive(Clone, Debug)]
+pub(super) struct MemberRelease {
+    pub(super) key: Arc<str>,
+    pub(super) token: Token,
+    /// The round that left this data on the server.
+    pub(super) round: u64,
+    /// When to send the release.
+    pub(super) at: When,
+    /// After this time, nothing of the token can be left.
+    pub(super) until: Time,
 }
 
 #[derive(Clone, Debug)]

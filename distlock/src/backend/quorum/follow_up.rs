@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, LockKind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
+use super::effect::MemberRelease;
 use super::effect::{MemberCommand, Now, ReleaseJob, RoundOp};
-use super::member::{MemberRelease, Occasion};
+use super::member::Occasion;
 use super::server_reply::ServerReply;
 use crate::protocol::mutated;
 use crate::protocol::{Time, When};

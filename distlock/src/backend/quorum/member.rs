@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::super::redis::{Mark, Origin, ServerNote};
 use super::super::{Notifications, ServerTime, StoreError, Token};
-use super::effect::Writing;
+use super::effect::{MemberRelease, Writing};
 use crate::protocol::mutated;
 use crate::protocol::{Time, When};
 use distlock_store::engine::{ClockOffset, Step};
@@ -16,19 +16,6 @@ use distlock_store::engine::{ClockOffset, Step};
 pub(super) const RELEASE_RETRY_PAUSE: Duration = Duration::from_millis(50);
 /// The clocks of two servers agree if they differ by no more than this.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(1);
-
-/// A release that must still be sent or confirmed, because the server may have data of the token.
-#[derive(Clone, Debug)]
-pub(super) struct MemberRelease {
-    pub(super) key: Arc<str>,
-    pub(super) token: Token,
-    /// The round that left this data on the server.
-    pub(super) round: u64,
-    /// When to send the release.
-    pub(super) at: When,
-    /// After this time, nothing of the token can be left.
-    pub(super) until: Time,
-}
 
 /// Whether a server's replies count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -44,7 +44,7 @@ fn a_slot_that_has_moved_is_followed() {
     a.wait_until_up();
 }
 
-/// The node that takes a slot over may be out of reach for this process alone.
+/// The node that takes a slot over may be unreachable for this process alone.
 #[test]
 fn a_renewal_that_is_redirected_to_a_node_without_a_link_delays_no_other() {
     const RENEWED: &str = "*3\r\n$7\r\nRENEWED\r\n$7\r\ndl1:a:1\r\n$16\r\n1700000000000000\r\n";
