@@ -184,7 +184,8 @@ impl LockRequest {
     }
 
     fn watch_long_wait(&self) -> Option<Watched> {
-        let limit = self.warn_wait.or(self.manager.defaults().warn_wait)?;
+        let limit = self.warn_wait.or(self.manager.defaults().warn_wait);
+        let limit = limit.filter(|limit| *limit < Duration::MAX)?;
         let key = self.first_key().map(|key| key.shared().clone()).unwrap_or_default();
         let wait = Lasting::Wait { label: self.label.clone(), key };
         let core = self.manager.core();

@@ -150,7 +150,10 @@ async fn a_take_over_that_is_refused_on_a_later_link_may_have_happened() {
 
 #[tokio::test]
 async fn a_take_over_that_was_never_sent_may_be_repeated() {
-    let rig = Rig::not_connected(SOON).await;
+    // Long enough for the store's own reply that nothing was sent, however busy the machine is. While the link is down,
+    // nothing else is asked.
+    let rig = Rig::not_connected(Duration::from_secs(2)).await;
+    rig.events.down(StoreError::not_sent("no connection"));
     let error = rig.take_over().await;
     assert!(error.is_unavailable() && !error.is_unconfirmed() && error.retry_after().is_some(), "{error}");
 }

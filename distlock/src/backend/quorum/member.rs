@@ -2,7 +2,6 @@
 //! sent to it.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::redis::{Mark, Origin, ServerNote};
