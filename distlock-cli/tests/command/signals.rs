@@ -93,14 +93,18 @@ fn a_lock_that_is_granted_when_the_wait_has_ended_is_released() {
     let proxy = Proxy::to(&server.address());
     let at = |arguments: &[&str]| output(&mut super::distlock_at(&server.url(), arguments));
     assert_status(&at(&["ping"]), 0);
-    proxy.delay(Direction::Replies, Duration::from_millis(100));
-    for under in [&["run", "--key", "k"][..], &["leader", "k"]] {
-        let arguments = [under, &["--ttl", "10m", "--", "sleep", "1000"]].concat();
+    proxy.delay(Direction::Replies, Duration::from_millis(60));
+    let is_released = |under: &[&str], key: &str| {
+        let arguments = [under, &[key, "--ttl", "10m", "--", "sleep", "1000"]].concat();
         let mut running = Running::start(&mut distlock_at(&server.url_through(&proxy), &arguments));
-        eventually_blocking("the server has granted the lock", || at(&["show", "k"]).status.success());
+        eventually_blocking("the server has granted the lock", || at(&["show", key]).status.success());
         running.signal(Signal::TERM);
         assert_eq!(running.status().signal(), Some(15));
-        eventually_blocking("the lock is free", || at(&["show", "k"]).status.code() == Some(1));
+        at(&["show", key]).status.code() == Some(1)
+    };
+    for under in [&["run", "--key"][..], &["leader"]] {
+        // A very slow machine may need longer for the connection than the command waits.
+        assert!(["a", "b", "c", "d", "e", "f"].iter().any(|key| is_released(under, key)), "{under:?}");
     }
 }
 
