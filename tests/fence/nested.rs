@@ -26,6 +26,17 @@ fn is_unknown<T>(result: &Result<T, Failure>) -> bool {
     matches!(result, Err(Failure::Fence(FenceError::OutcomeUnknown { .. })))
 }
 
+async fn write_twice<D: Steps>(
+    tx: &mut D::Connection,
+    fence: &Fence,
+    between: &impl AsyncFn(&mut D::Connection),
+) -> Result<u64, Failure> {
+    D::step(tx, fence, Step::Write).await?;
+    between(tx).await;
+    D::step(tx, fence, Step::Write).await?;
+    Ok(1)
+}
+
 /// The first write is undone by `end`, which the body hides. The second one may be committed. The caller learns this,
 /// and no result is stored.
 async fn is_not_reported_as_committed<D: Steps + OnceDatabase>(
@@ -34,12 +45,7 @@ async fn is_not_reported_as_committed<D: Steps + OnceDatabase>(
     end: impl AsyncFn(&mut D::Connection),
 ) {
     let (fence, request) = (Fence::new("k", 1), Once::new(Duration::from_secs(60)));
-    let body = async |tx: &mut D::Connection| {
-        D::step(tx, &fence, Step::Write).await?;
-        end(tx).await;
-        D::step(tx, &fence, Step::Write).await?;
-        Ok::<u64, Failure>(1)
-    };
+    let body = async |tx: &mut D::Connection| write_twice::<D>(tx, &fence, &end).await;
     let ended = transaction(&fence, pool, &body).await;
     assert!(is_unknown(&ended), "{ended:?}");
     let ended = once(&fence, pool, &request, &body).await;
@@ -152,12 +158,7 @@ async fn all_is_committed<D: Steps + OnceDatabase>(
     nest: impl AsyncFn(&mut D::Connection),
 ) {
     let (fence, request) = (Fence::new("k", 1), Once::new(Duration::from_secs(60)));
-    let body = async |tx: &mut D::Connection| {
-        D::step(tx, &fence, Step::Write).await?;
-        nest(tx).await;
-        D::step(tx, &fence, Step::Write).await?;
-        Ok::<u64, Failure>(1)
-    };
+    let body = async |tx: &mut D::Connection| write_twice::<D>(tx, &fence, &nest).await;
     transaction(&fence, pool, &body).await.unwrap();
     once(&fence, pool, &request, &body).await.unwrap();
     assert!(pool.find(&fence).await.unwrap().is_some());

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, Failure, LockKind, OpResult, ReleaseReply, Token, op};
 use super::coordinator::Coordinator;
-use super::effect::MemberRelease;
-use super::effect::{MemberCommand, Now, ReleaseJob, RoundOp};
+use super::effect::{MemberCommand, MemberRelease, Now, ReleaseJob, RoundOp};
 use super::member::Occasion;
 use super::server_reply::ServerReply;
 use crate::protocol::mutated;

@@ -7,8 +7,7 @@ use std::time::Duration;
 use super::super::redis::{Mark, Origin, ServerNote};
 use super::super::{Notifications, ServerTime, StoreError, Token};
 use super::effect::{MemberRelease, Writing};
-use crate::protocol::mutated;
-use crate::protocol::{Time, When};
+use crate::protocol::{Time, When, mutated};
 use distlock_store::engine::{ClockOffset, Step};
 
 /// The pause between two attempts to release the rest of a token on a connected server.

@@ -18,8 +18,7 @@ use std::time::Duration;
 
 use super::super::{AcquireMode, AcquireReply, Notifications, OpResult, Push, ReleaseReply, op};
 use super::coordinator::Coordinator;
-use super::effect::MemberRelease;
-use super::effect::{Effect, MemberCommand, Now, ReleaseJob, RoundOp};
+use super::effect::{Effect, MemberCommand, MemberRelease, Now, ReleaseJob, RoundOp};
 use super::follow_up::leave;
 use super::queue::{SILENT_AFTER, order};
 use super::server_reply::ServerReply;
