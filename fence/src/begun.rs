@@ -4,18 +4,44 @@ use std::ops::{Deref, DerefMut};
 
 /// A transaction of a library, which is rolled back when it is dropped.
 #[derive(Debug)]
-pub struct Begun<T>(pub(crate) T);
+pub struct Begun<T> {
+    transaction: Option<T>,
+    dropped: fn(T),
+}
+
+impl<T> Begun<T> {
+    /// `dropped` rolls the transaction back, unless it was taken out.
+    pub(crate) fn new(transaction: T, dropped: fn(T)) -> Self {
+        Begun { transaction: Some(transaction), dropped }
+    }
+
+    /// For an end that needs nothing else.
+    #[expect(clippy::expect_used, reason = "it is taken by what consumes `self`")]
+    pub(crate) fn into_inner(mut self) -> T {
+        self.transaction.take().expect("it is taken at the end")
+    }
+}
+
+impl<T> Drop for Begun<T> {
+    fn drop(&mut self) {
+        if let Some(transaction) = self.transaction.take() {
+            (self.dropped)(transaction);
+        }
+    }
+}
 
 impl<T> Deref for Begun<T> {
     type Target = T;
 
+    #[expect(clippy::expect_used, reason = "it is taken by what consumes `self`")]
     fn deref(&self) -> &T {
-        &self.0
+        self.transaction.as_ref().expect("it is taken at the end")
     }
 }
 
 impl<T> DerefMut for Begun<T> {
+    #[expect(clippy::expect_used, reason = "it is taken by what consumes `self`")]
     fn deref_mut(&mut self) -> &mut T {
-        &mut self.0
+        self.transaction.as_mut().expect("it is taken at the end")
     }
 }

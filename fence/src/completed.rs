@@ -4,7 +4,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
 use sqlx::{Database, Pool, Transaction};
 use tokio::runtime::Handle;
 
@@ -17,7 +16,6 @@ pub(crate) struct Completed<T: 'static> {
 
 /// Begins a transaction on a connection of the pool. If this is dropped while it waits for the connection, it leaves
 /// the pool's queue, and does not use a connection that a live caller waits for.
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
 pub(crate) async fn begun<DB: Database>(
     pool: &Pool<DB>,
     begin: Option<&'static str>,

@@ -118,7 +118,15 @@ macro_rules! behind_pointer {
         }
 
         #[cfg(feature = "once")]
-        impl<D: crate::OnceDatabase + Send + Sync> crate::OnceDatabase for $pointer {
+        once_behind!($pointer);
+    };
+}
+
+/// The results of a database behind a pointer to it, or in a `SameDatabase`.
+#[cfg(feature = "once")]
+macro_rules! once_behind {
+    ($pointer:ty $(, $and:path)?) => {
+        impl<D: crate::OnceDatabase + Send + Sync $(+ $and)?> crate::OnceDatabase for $pointer {
             async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
                 D::find(self, fence).await
             }
@@ -146,6 +154,8 @@ macro_rules! behind_pointer {
         }
     };
 }
+#[cfg(all(feature = "once", feature = "__same-database"))]
+pub(crate) use once_behind;
 
 behind_pointer!(&D);
 behind_pointer!(Arc<D>);

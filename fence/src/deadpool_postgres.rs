@@ -62,7 +62,7 @@ impl FencedDatabase for Pool {
         let transaction = Pooled::new(object);
         let begun = transaction.batch_execute("BEGIN").await;
         begun.map_err(|error| FenceError::not_committed(fence, error))?;
-        Ok(Begun(Transaction(transaction)))
+        Ok(Begun::new(Transaction(transaction), drop))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -73,7 +73,7 @@ impl FencedDatabase for Pool {
     /// it was cancelled, the check is a transaction by itself: it refuses holders that were already overtaken.
     async fn begin_fenced(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
         let object = self.get().await.map_err(|error| FenceError::not_committed(fence, error))?;
-        let transaction = Begun(Transaction(Pooled::new(object)));
+        let transaction = Begun::new(Transaction(Pooled::new(object)), drop);
         let (begun, checked) = join(transaction.batch_execute("BEGIN"), check(&transaction, fence)).await;
         match begun.map_err(|error| FenceError::not_committed(fence, error)).and(checked) {
             Ok(()) => Ok(transaction),
@@ -86,13 +86,13 @@ impl FencedDatabase for Pool {
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         commit_on(&transaction, fence).await?;
-        transaction.0.0.give_back();
+        transaction.into_inner().0.give_back();
         Ok(())
     }
 
     async fn roll_back(transaction: Self::Transaction) {
         if transaction.batch_execute("ROLLBACK").await.is_ok() {
-            transaction.0.0.give_back();
+            transaction.into_inner().0.give_back();
         }
     }
 

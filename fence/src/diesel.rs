@@ -84,8 +84,8 @@ pub(crate) fn is_outermost(status: &TransactionManagerStatus, fence: &Fence) -> 
 /// the connection were a parameter.
 #[cfg(any(feature = "diesel-postgres", feature = "diesel-sqlite"))]
 macro_rules! fenced_connection {
-    ($connection:ty, make: $make:expr, still_good: $still_good:expr, otherwise: $otherwise:path, mark: $mark:expr,
-     once: $once:expr, still_open: $still_open:expr) => {
+    ($connection:ty, make: $make:expr, once: $once:expr $(, mark: $mark:expr, still_open: $still_open:expr)?
+     $(, still_good: $still_good:expr)?) => {
         impl crate::blocking::FencedConnection for $connection {
             fn begin(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
@@ -98,10 +98,7 @@ macro_rules! fenced_connection {
 
             fn fence(&mut self, fence: &Fence) -> Result<(), FenceError> {
                 let failed = |error| FenceError::not_committed(fence, error);
-                let mark: Option<&str> = $mark;
-                if let Some(statement) = mark {
-                    self.batch_execute(statement).map_err(failed)?;
-                }
+                $(self.batch_execute($mark).map_err(failed)?;)?
                 let raise = sql_query(statements::CHECK).bind::<Text, _>(fence.key());
                 let raise = raise.bind::<BigInt, _>(signed(fence)?);
                 if raise.get_result::<Row>(self).optional().map_err(failed)?.is_some() {
@@ -113,8 +110,17 @@ macro_rules! fenced_connection {
             }
 
             fn commit(&mut self, fence: &Fence) -> Result<(), FenceError> {
+                $(
+                    // First the mark: if it is gone, statements may have been committed, also in front of a savepoint
+                    // that the body has left behind.
+                    let open = self.batch_execute($still_open);
+                    open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+                )?
                 is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
-                self.batch_execute($still_good).map_err(|error| $otherwise(fence, error))?;
+                $(
+                    let good = self.batch_execute($still_good);
+                    good.map_err(|error| FenceError::not_committed(fence, error))?;
+                )?
                 // If it fails, diesel rolls back, or gives the connection up.
                 AnsiTransactionManager::commit_transaction(self)
                     .map_err(|error| FenceError::of_commit(fence, is_refusal(&error), error))
@@ -149,21 +155,18 @@ macro_rules! fenced_connection {
                 stored: &crate::Stored,
                 keep: std::time::Duration,
             ) -> Result<(), FenceError> {
-                let still_open: Option<&str> = $still_open;
-                if let Some(statement) = still_open {
-                    // It would end a savepoint that the body has left behind.
-                    is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
-                    let open = self.batch_execute(statement);
+                $(
+                    let open = self.batch_execute($still_open);
                     open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
-                }
+                )?
+                is_outermost(AnsiTransactionManager::transaction_manager_status_mut(self), fence)?;
                 let store = sql_query($once.store)
                     .bind::<Text, _>(fence.key())
                     .bind::<Text, _>(&stored.result)
                     .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
                     .bind::<BigInt, _>(signed(fence)?)
                     .bind::<BigInt, _>(crate::once_statements::millis(keep));
-                let stored = store.execute(self);
-                stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+                crate::once_statements::stored(store.execute(self), fence)
             }
 
             fn prune(&mut self) -> Result<u64, Box<dyn error::Error + Send + Sync>> {
@@ -193,11 +196,8 @@ mod blocking {
     fenced_connection!(
         diesel::PgConnection,
         make: statements::MAKE_IN_POSTGRES,
-        still_good: statements::STILL_GOOD,
-        otherwise: FenceError::not_committed,
-        mark: None,
         once: crate::once_statements::POSTGRES,
-        still_open: None
+        still_good: statements::STILL_GOOD
     );
     #[cfg(feature = "diesel-postgres")]
     impl crate::blocking::AssertHeld for diesel::PgConnection {
@@ -211,10 +211,8 @@ mod blocking {
     fenced_connection!(
         diesel::SqliteConnection,
         make: crate::schema::SQLITE,
-        still_good: statements::STILL_OPEN,
-        otherwise: FenceError::outcome_unknown,
-        mark: Some(statements::MARK),
         once: crate::once_statements::SQLITE,
-        still_open: Some(statements::STILL_OPEN)
+        mark: statements::MARK,
+        still_open: statements::STILL_OPEN
     );
 }

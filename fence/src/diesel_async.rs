@@ -241,8 +241,7 @@ async fn store(
         .bind::<Nullable<Binary>, _>(stored.arguments.as_deref())
         .bind::<BigInt, _>(signed(fence)?)
         .bind::<BigInt, _>(crate::once_statements::millis(keep));
-    let stored = store.execute(connection).await;
-    stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+    crate::once_statements::stored(store.execute(connection).await, fence)
 }
 
 async fn begin(connection: &mut AsyncPgConnection) -> QueryResult<()> {
@@ -266,10 +265,15 @@ async fn check(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), 
 
 async fn commit(connection: &mut AsyncPgConnection, fence: &Fence) -> Result<(), FenceError> {
     let still_good = match is_outermost(Transactions::transaction_manager_status_mut(connection), fence) {
-        Ok(()) => {
-            let still_good = connection.batch_execute(statements::STILL_GOOD).await;
-            still_good.map_err(|error| FenceError::not_committed(fence, error))
-        }
+        Ok(()) => match connection.batch_execute(statements::STILL_GOOD).await {
+            Ok(()) => Ok(()),
+            Err(error) => {
+                // A transaction that has failed, or a connection that has broken, refuses every statement. If this one
+                // succeeds, the body has ended the transaction, and later statements may have been committed.
+                let is_refusal = connection.batch_execute("SELECT 1").await.is_err();
+                Err(FenceError::of_commit(fence, is_refusal, error))
+            }
+        },
         left_behind => left_behind,
     };
     if still_good.is_err() {

@@ -48,16 +48,17 @@ pub enum FenceError {
     /// The commit was sent, but its reply was lost. The transaction may have been committed or not. Check the data
     /// before you do the work again.
     ///
-    /// Also: the transaction ended before the commit, because the body has hidden an error (on MySQL and SQLite), or
-    /// because a nested `begin` has failed or was dropped (with `sqlx` and `sea-orm`). The statements after this may
-    /// have been committed.
+    /// Also: the transaction ended before the commit, because the body has hidden an error (on MySQL and SQLite),
+    /// because a nested `begin` has failed or was dropped (with `sqlx` and `sea-orm`), or because the body has ended it
+    /// by a statement of its own. The statements after this may have been committed.
     OutcomeUnknown {
         /// The key.
         key: String,
         /// How the reply was lost, or that there is no transaction.
         source: Arc<dyn Error + Send + Sync>,
     },
-    /// The stored run of this key had other arguments, so the key was used for another operation. Nothing was run.
+    /// The stored run of this key was made by another function or with other arguments, so the key was used for another
+    /// operation. Nothing was run.
     OtherArguments {
         /// The key.
         key: String,
@@ -153,7 +154,8 @@ impl fmt::Display for FenceError {
             }
             FenceError::OtherArguments { key } => write!(
                 f,
-                "`{key}`: an earlier run with this key had other arguments; use a new key for another request"
+                "`{key}`: an earlier run with this key was made by another function or with other arguments; use a new \
+                 key for another request"
             ),
             FenceError::TooLarge { key, bytes } => write!(
                 f,

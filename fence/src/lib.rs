@@ -88,7 +88,7 @@
 #[cfg(any(feature = "deadpool-postgres", feature = "mysql-async", feature = "__sea-orm"))]
 mod begun;
 pub mod blocking;
-#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres", feature = "__sea-orm"))]
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-postgres"))]
 mod completed;
 mod database;
 #[cfg(feature = "deadpool-postgres")]
@@ -121,12 +121,7 @@ mod pooled;
 pub mod redis;
 #[cfg(feature = "rusqlite")]
 mod rusqlite;
-#[cfg(any(
-    feature = "diesel-async-postgres",
-    feature = "diesel-postgres",
-    feature = "sqlx-postgres",
-    feature = "tokio-postgres"
-))]
+#[cfg(feature = "__same-database")]
 mod same_database;
 pub mod schema;
 #[cfg(feature = "__sea-orm")]
@@ -157,12 +152,7 @@ pub use error::{FenceError, MAX_RESULT};
 pub use fence::{Fence, ParseFenceError};
 #[cfg(feature = "once")]
 pub use once::{Done, FirstRun, Once, OnceDatabase, Outcome, Run, Stored, once, prune};
-#[cfg(any(
-    feature = "diesel-async-postgres",
-    feature = "diesel-postgres",
-    feature = "sqlx-postgres",
-    feature = "tokio-postgres"
-))]
+#[cfg(feature = "__same-database")]
 pub use same_database::{AssertHeld, NOT_HELD, SameDatabase};
 pub use transaction::{FencedTransaction, transaction};
 

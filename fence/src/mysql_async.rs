@@ -36,7 +36,8 @@ impl FencedDatabase for Pool {
 
     async fn begin(&self, fence: &Fence) -> Result<Self::Transaction, FenceError> {
         let begun = self.start_transaction(TxOpts::default()).await;
-        begun.map(|begun| Begun(Transaction(begun))).map_err(|error| FenceError::not_committed(fence, error))
+        let begun = begun.map(|begun| Begun::new(Transaction(begun), drop));
+        begun.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
@@ -61,7 +62,7 @@ impl FencedDatabase for Pool {
 
     async fn roll_back(transaction: Self::Transaction) {
         // The connection has broken: the server rolls back.
-        drop(transaction.0.0.rollback().await);
+        drop(transaction.into_inner().0.rollback().await);
     }
 
     async fn migrate(&self) -> Result<(), Box<dyn error::Error + Send + Sync>> {
@@ -82,7 +83,7 @@ impl crate::OnceDatabase for Pool {
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
-        find(&mut transaction.0.0, MYSQL.find, fence).await
+        find(&mut ***transaction, MYSQL.find, fence).await
     }
 
     async fn store(

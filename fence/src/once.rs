@@ -141,7 +141,8 @@ impl Once {
     }
 
     /// A later run of the key with other arguments is refused with [`FenceError::OtherArguments`]. The SHA-256 of their
-    /// JSON is stored. A map with a random order has another hash each time.
+    /// JSON is stored. A map with a random order has another hash each time. If several functions may get the same key,
+    /// let the name of the function be one of the arguments, as the attribute of `distlock` does.
     #[must_use]
     pub fn arguments(self, arguments: &(impl Serialize + ?Sized)) -> Self {
         let digest = serde_json::to_vec(arguments)
@@ -299,9 +300,7 @@ impl<D: OnceDatabase> FirstRun<D> {
             }
         }
     }
-}
 
-impl<D: OnceDatabase> FirstRun<D> {
     /// [Commits](FirstRun::commit) if `result` is `Ok`, and rolls back otherwise. Returns it.
     ///
     /// # Errors
@@ -337,6 +336,9 @@ impl<D: FencedDatabase> FirstRun<D> {
 
 /// A [`transaction`](crate::transaction) that runs once: the first `Ok` of `body` is stored in the transaction of its
 /// effects. For the time in `once`, every later call with this key returns this result and does not call `body`.
+///
+/// So a key belongs to one function: with the same key, another function would get the result of this one, unless it
+/// has other [arguments](Once::arguments).
 ///
 /// The caller should hold the lock of the key, so that two calls do not wait for each other in the database. An `Err`
 /// is not stored. The result is stored as JSON and has at most [`MAX_RESULT`] bytes. If it cannot be read back from its

@@ -141,32 +141,7 @@ impl<D: AssertHeld + Send + Sync> FencedDatabase for SameDatabase<D> {
 }
 
 #[cfg(feature = "once")]
-impl<D: AssertHeld + crate::OnceDatabase + Send + Sync> crate::OnceDatabase for SameDatabase<D> {
-    async fn find(&self, fence: &Fence) -> Result<Option<crate::Stored>, FenceError> {
-        self.database.find(fence).await
-    }
-
-    async fn find_in(
-        &self,
-        transaction: &mut Self::Transaction,
-        fence: &Fence,
-    ) -> Result<Option<crate::Stored>, FenceError> {
-        self.database.find_in(transaction, fence).await
-    }
-
-    async fn store(
-        transaction: &mut Self::Transaction,
-        fence: &Fence,
-        stored: &crate::Stored,
-        keep: std::time::Duration,
-    ) -> Result<(), FenceError> {
-        D::store(transaction, fence, stored, keep).await
-    }
-
-    async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
-        self.database.prune().await
-    }
-}
+crate::database::once_behind!(SameDatabase<D>, AssertHeld);
 
 impl<D> Deref for SameDatabase<D> {
     type Target = D;

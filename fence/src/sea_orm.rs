@@ -4,6 +4,8 @@
 //! that is dropped while it waits for a connection keeps its place in the pool's queue, for at most `acquire_timeout`.
 
 use std::error::Error;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, QueryResult, RuntimeErr,
@@ -11,6 +13,7 @@ use sea_orm::{
 };
 
 use crate::begun::Begun;
+#[cfg(any(feature = "sea-orm-mysql", feature = "sea-orm-postgres"))]
 use crate::completed::completed;
 use crate::{Fence, FenceError, FencedDatabase, schema, signed, statements};
 
@@ -33,13 +36,14 @@ impl FencedDatabase for DatabaseConnection {
             // On SQLite, the thread of the connection rolls back if the caller was dropped.
             _ => TransactionTrait::begin(self).await,
         };
-        begun.map(Begun).map_err(|error| FenceError::not_committed(fence, error))
+        let begun = begun.map(|begun| Begun::new(begun, abandon));
+        begun.map_err(|error| FenceError::not_committed(fence, error))
     }
 
     async fn fence(&self, transaction: &mut Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let failed = |error| FenceError::not_committed(fence, error);
         let token = signed(fence)?;
-        let (transaction, key) = (&transaction.0, key(&transaction.0, fence));
+        let (transaction, key) = (&**transaction, key(&**transaction, fence));
         let newest = match transaction.get_database_backend() {
             DbBackend::MySql => {
                 let raise = statements::raise_and_mark_in_mysql(fence.key(), token);
@@ -69,37 +73,20 @@ impl FencedDatabase for DatabaseConnection {
 
     async fn commit(transaction: Self::Transaction, fence: &Fence) -> Result<(), FenceError> {
         let backend = transaction.get_database_backend();
-        let committed = match backend {
-            // The commit of a `DatabaseTransaction` would only end a nested one that the body has kept.
-            DbBackend::Postgres => {
-                transaction.execute_unprepared(statements::COMMIT_AND_BEGIN).await.map(drop)
-            }
-            // Dropped, it sends ROLLBACK, which then has no effect.
-            DbBackend::MySql => transaction.execute_unprepared(statements::COMMIT_IF_OPEN).await.map(drop),
-            // Raw, so `sqlx` still counts the transaction. Completed, so it does not count it for the next section.
-            DbBackend::Sqlite => {
-                completed(async move {
-                    let committed = transaction.execute_unprepared(statements::COMMIT_IF_OPEN).await;
-                    Self::roll_back(transaction).await;
-                    committed.map(drop)
-                })
-                .await
-            }
+        // The commit of a `DatabaseTransaction` would only end a nested one that the body has kept.
+        let commit = match backend {
+            DbBackend::Postgres => statements::COMMIT_AND_BEGIN,
+            DbBackend::MySql | DbBackend::Sqlite => statements::COMMIT_IF_OPEN,
         };
-        committed.map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
+        let committed = transaction.execute_unprepared(commit).await;
+        has_ended(transaction);
+        committed.map(drop).map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))
     }
 
     async fn roll_back(transaction: Self::Transaction) {
-        if transaction.get_database_backend() == DbBackend::Sqlite {
-            // SQLite may have rolled back by itself, and the body may have kept nested transactions. `sqlx` counts each
-            // of them until its ROLLBACK succeeds, and would take the next transaction for a nested one.
-            drop(transaction.execute_unprepared("ROLLBACK").await);
-            let nested = transaction.begin().await;
-            drop(transaction.execute_unprepared(statements::SAVEPOINTS).await);
-            drop(nested);
-        }
-        // The connection has broken: the server rolls back.
-        drop(transaction.0.rollback().await);
+        // If the connection has broken, the server rolls back.
+        drop(transaction.execute_unprepared(roll_back_all(&transaction)).await);
+        has_ended(transaction);
     }
 
     async fn migrate(&self) -> Result<(), Box<dyn Error + Send + Sync>> {
@@ -120,8 +107,8 @@ impl crate::AssertHeld for DatabaseConnection {
         assert: &str,
         fence: &Fence,
     ) -> Result<(), FenceError> {
-        let assert = statement(&transaction.0, assert, [fence.key().into(), signed(fence)?.into()]);
-        match transaction.0.execute(assert).await {
+        let assert = statement(&**transaction, assert, [fence.key().into(), signed(fence)?.into()]);
+        match transaction.execute(assert).await {
             Ok(_) => Ok(()),
             Err(DbErr::Exec(RuntimeErr::SqlxError(error))) => {
                 Err(crate::sqlx_postgres::of_assertion(fence, error))
@@ -142,7 +129,7 @@ impl crate::OnceDatabase for DatabaseConnection {
         transaction: &mut Self::Transaction,
         fence: &Fence,
     ) -> Result<Option<crate::Stored>, FenceError> {
-        find(&transaction.0, once(&transaction.0).find, fence).await
+        find(&**transaction, once(&**transaction).find, fence).await
     }
 
     async fn store(
@@ -151,22 +138,20 @@ impl crate::OnceDatabase for DatabaseConnection {
         stored: &crate::Stored,
         keep: std::time::Duration,
     ) -> Result<(), FenceError> {
-        let backend = transaction.get_database_backend();
-        let still_open = match backend {
-            DbBackend::Postgres => statements::STILL_GOOD,
-            DbBackend::MySql | DbBackend::Sqlite => statements::STILL_OPEN,
-        };
-        let open = transaction.execute_unprepared(still_open).await;
-        open.map_err(|error| FenceError::of_commit(fence, is_refusal(backend, &error), error))?;
+        if transaction.get_database_backend() != DbBackend::Postgres {
+            let open = transaction.execute_unprepared(statements::STILL_OPEN).await;
+            open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
+        }
         let row = [
-            key(&transaction.0, fence),
+            key(&**transaction, fence),
             stored.result.as_str().into(),
             stored.arguments.clone().into(),
             signed(fence)?.into(),
             crate::once_statements::millis(keep).into(),
         ];
-        let store = transaction.execute(statement(&transaction.0, once(&transaction.0).store, row)).await;
-        store.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+        let store = statement(&**transaction, once(&**transaction).store, row);
+        let stored = transaction.execute(store).await.map(|done| done.rows_affected());
+        crate::once_statements::stored(stored, fence)
     }
 
     async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
@@ -198,6 +183,60 @@ fn once(database: &impl ConnectionTrait) -> crate::once_statements::OnceStatemen
         DbBackend::Postgres => crate::once_statements::POSTGRES,
         DbBackend::Sqlite => crate::once_statements::SQLITE,
     }
+}
+
+/// The statement that ends the transaction, whatever the body has begun in it. A `DatabaseTransaction` would only end a
+/// nested one that the body has kept, whose commit would then commit everything.
+fn roll_back_all(transaction: &DatabaseTransaction) -> &'static str {
+    match transaction.get_database_backend() {
+        // The ROLLBACK that the transaction then sends has something to end, else the server would warn each time.
+        DbBackend::Postgres => "ROLLBACK AND CHAIN",
+        DbBackend::MySql | DbBackend::Sqlite => "ROLLBACK",
+    }
+}
+
+/// On PostgreSQL and MySQL, a transaction that has ended sends ROLLBACK when it is dropped, which then has no effect.
+fn has_ended(transaction: Begun<DatabaseTransaction>) {
+    if transaction.get_database_backend() != DbBackend::Sqlite {
+        drop(transaction.into_inner());
+    }
+}
+
+/// Rolls a dropped transaction back, and waits for no reply. The ROLLBACK that the transaction itself sends ends one
+/// level only, so one that ends all is sent in front of it.
+fn abandon(transaction: DatabaseTransaction) {
+    let backend = transaction.get_database_backend();
+    // On PostgreSQL, nothing is sent if the connection still waits for the reply to a statement that was dropped. On
+    // MySQL, `sqlx` 0.8 might lose count of the replies then.
+    if backend != DbBackend::MySql {
+        drop(send(transaction.execute_unprepared(roll_back_all(&transaction))));
+    }
+    if backend == DbBackend::Sqlite {
+        count_down(&transaction);
+    }
+}
+
+/// `sqlx` counts each transaction of SQLite, also a nested one, until its ROLLBACK succeeds, and would take the next
+/// transaction of the connection for a nested one, whose commit is none. SQLite may have rolled back by itself, and the
+/// body may have kept nested transactions. So this makes sure that each ROLLBACK succeeds. The thread of the connection
+/// executes it all in this order, before anything else.
+fn count_down(transaction: &DatabaseTransaction) {
+    const NESTED: usize = 3;
+    for depth in 1..=NESTED {
+        let savepoint = format!("SAVEPOINT _sqlx_savepoint_{depth}");
+        drop(send(transaction.execute_unprepared(&savepoint)));
+    }
+    for _ in 0..=NESTED {
+        // If its `begin` is dropped before the reply, SeaORM rolls back one transaction more than it has begun.
+        while let Poll::Ready(Ok(_)) = send(transaction.begin()) {}
+    }
+    // If `sqlx` has counted none, the savepoints are left.
+    drop(send(transaction.execute_unprepared("ROLLBACK")));
+}
+
+/// Sends a statement, by the first poll.
+fn send<T>(statement: impl Future<Output = T>) -> Poll<T> {
+    pin!(statement).poll(&mut Context::from_waker(Waker::noop()))
 }
 
 /// The key, in the type of the column.

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::time::Duration;
 
-use sqlx::{Database, Executor, Transaction, TransactionManager};
+#[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
+use sqlx::Executor;
 
 #[cfg(any(feature = "sqlx-mysql", feature = "sqlx-sqlite"))]
 use crate::statements;
@@ -16,14 +17,9 @@ fn stored(found: Result<Option<Row>, sqlx::Error>, fence: &Fence) -> Result<Opti
     Ok(row.map(|(result, arguments)| Stored { result, arguments }))
 }
 
-/// By the count of the library: a nested `begin` that fails, or is dropped, ends the transaction on PostgreSQL.
-fn has_ended<DB: Database>(transaction: &Transaction<'_, DB>) -> bool {
-    DB::TransactionManager::get_transaction_depth(transaction) == 0
-}
-
 /// `key`: as the column has it. `still_open`: fails if the transaction has ended.
 macro_rules! once_database {
-    ($pool:ty, $key:expr, $statements:expr, still_open: $still_open:expr) => {
+    ($pool:ty, $key:expr, $statements:expr $(, still_open: $still_open:expr)?) => {
         impl OnceDatabase for $pool {
             async fn find(&self, fence: &Fence) -> Result<Option<Stored>, FenceError> {
                 let query = sqlx::query_as($statements.find_committed).bind($key(fence));
@@ -45,20 +41,14 @@ macro_rules! once_database {
                 stored: &Stored,
                 keep: Duration,
             ) -> Result<(), FenceError> {
-                if has_ended(transaction) {
-                    return Err(FenceError::outcome_unknown(fence, "the transaction has ended"));
-                }
-                let still_open: Option<&str> = $still_open;
-                if let Some(statement) = still_open {
-                    let open = (&mut **transaction).execute(statement).await;
+                $(
+                    let open = (&mut **transaction).execute($still_open).await;
                     open.map_err(|error| FenceError::outcome_unknown(fence, error))?;
-                }
+                )?
                 let query = sqlx::query($statements.store).bind($key(fence)).bind(&stored.result);
                 let query = query.bind(stored.arguments.as_deref()).bind(signed(fence)?);
-                match query.bind(once_statements::millis(keep)).execute(&mut **transaction).await {
-                    Ok(_) => Ok(()),
-                    Err(error) => Err(FenceError::not_committed(fence, error)),
-                }
+                let stored = query.bind(once_statements::millis(keep)).execute(&mut **transaction).await;
+                once_statements::stored(stored.map(|done| done.rows_affected()), fence)
             }
 
             async fn prune(&self) -> Result<u64, Box<dyn Error + Send + Sync>> {
@@ -69,10 +59,10 @@ macro_rules! once_database {
 }
 
 #[cfg(feature = "sqlx-postgres")]
-once_database!(sqlx::PgPool, Fence::key, once_statements::POSTGRES, still_open: None);
+once_database!(sqlx::PgPool, Fence::key, once_statements::POSTGRES);
 
 #[cfg(feature = "sqlx-sqlite")]
-once_database!(sqlx::SqlitePool, Fence::key, once_statements::SQLITE, still_open: Some(statements::STILL_OPEN));
+once_database!(sqlx::SqlitePool, Fence::key, once_statements::SQLITE, still_open: statements::STILL_OPEN);
 
 /// The column is binary.
 #[cfg(feature = "sqlx-mysql")]
@@ -81,4 +71,4 @@ fn bytes(fence: &Fence) -> &[u8] {
 }
 
 #[cfg(feature = "sqlx-mysql")]
-once_database!(sqlx::MySqlPool, bytes, once_statements::MYSQL, still_open: Some(statements::STILL_OPEN));
+once_database!(sqlx::MySqlPool, bytes, once_statements::MYSQL, still_open: statements::STILL_OPEN);

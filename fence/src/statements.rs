@@ -11,11 +11,7 @@ pub(crate) const NEWEST: &str = "SELECT token FROM distlock_fence WHERE key = $1
 /// Fails if a statement has failed before: PostgreSQL answers COMMIT then by a rollback that looks like success. It is
 /// not planned, as SELECT would be. If a library does not report that its connection was closed, this statement fails
 /// before COMMIT is sent.
-#[cfg(any(
-    feature = "diesel-postgres",
-    feature = "diesel-async-postgres",
-    all(feature = "once", feature = "__sea-orm")
-))]
+#[cfg(any(feature = "diesel-postgres", feature = "diesel-async-postgres"))]
 pub(crate) const STILL_GOOD: &str = "SAVEPOINT still_good";
 
 /// The same with the commit. The server executes it only if the previous statement has not failed.
@@ -40,11 +36,6 @@ pub(crate) const MARK: &str = "SAVEPOINT still_open";
     all(feature = "once", any(feature = "__mysql", feature = "rusqlite"))
 ))]
 pub(crate) const STILL_OPEN: &str = "RELEASE SAVEPOINT still_open; SAVEPOINT still_open";
-
-/// What the ends of up to three nested transactions of `sqlx` 0.8 need, to be counted on SQLite.
-#[cfg(feature = "__sea-orm")]
-pub(crate) const SAVEPOINTS: &str =
-    "SAVEPOINT _sqlx_savepoint_1; SAVEPOINT _sqlx_savepoint_2; SAVEPOINT _sqlx_savepoint_3";
 
 /// Begins with the mark, by one message.
 #[cfg(feature = "sqlx-mysql")]

@@ -40,7 +40,7 @@ use tokio_postgres::{Client, Error, Transaction};
 
 use crate::error::is_refused_by_postgres;
 #[cfg(feature = "once")]
-use crate::once_statements::{POSTGRES, millis};
+use crate::once_statements::{POSTGRES, millis, stored};
 use crate::same_database::asserted;
 #[cfg(feature = "once")]
 use crate::{Done, Once, Outcome, Stored};
@@ -206,25 +206,23 @@ pub(crate) async fn commit_on(client: &Client, fence: &Fence) -> Result<(), Fenc
 
 #[cfg(feature = "once")]
 pub(crate) async fn find(client: &Client, fence: &Fence) -> Result<Option<Stored>, FenceError> {
-    let stored = async {
+    let found = async {
         let row = client.query_typed_opt(POSTGRES.find, &[text(&fence.key())]).await?;
         row.map(|row| Ok(Stored { result: row.try_get(0)?, arguments: row.try_get(1)? })).transpose()
     };
-    stored.await.map_err(|error: Error| FenceError::not_committed(fence, error))
+    found.await.map_err(|error: Error| FenceError::not_committed(fence, error))
 }
 
 #[cfg(feature = "once")]
 pub(crate) async fn store(
     client: &Client,
     fence: &Fence,
-    stored: &Stored,
+    Stored { result, arguments }: &Stored,
     keep: Duration,
 ) -> Result<(), FenceError> {
     let (key, token, keep) = (fence.key(), signed(fence)?, millis(keep));
-    let row =
-        [text(&key), text(&stored.result), (&stored.arguments, Type::BYTEA), number(&token), number(&keep)];
-    let stored = client.execute_typed(POSTGRES.store, &row).await;
-    stored.map(drop).map_err(|error| FenceError::not_committed(fence, error))
+    let row = [text(&key), text(result), (arguments, Type::BYTEA), number(&token), number(&keep)];
+    stored(client.execute_typed(POSTGRES.store, &row).await, fence)
 }
 
 /// Whether the server has refused to commit. With FATAL it ends the connection, maybe after it has committed.

@@ -39,12 +39,12 @@
 //! # What it forgets
 //! The layer remembers a limited number of keys. If there are more, it forgets the key with the smallest token. From
 //! then on, it refuses tokens below that token for *every* key that it does not know, so that it never accepts an older
-//! token of a forgotten key. Tokens of Redis come from the time, and tokens of SQLite, etcd and ZooKeeper from a number
-//! for all keys. There, the layer refuses holders that have waited for a long time. PostgreSQL and MySQL count tokens
-//! for each key. There, make room for all keys, or a key that is rarely locked will be refused because of a key that is
-//! often locked.
+//! token of a forgotten key. Tokens of Redis and SQLite come from the time, and tokens of etcd and ZooKeeper from a
+//! number for all keys. There, the layer refuses holders that have waited for a long time. PostgreSQL and MySQL count
+//! tokens for each key. There, make room for all keys, or a key that is rarely locked will be refused because of a key
+//! that is often locked.
 //!
-//! A new process remembers nothing. With Redis, [`RefuseStale::floor`] replaces this memory.
+//! A new process remembers nothing. With Redis and SQLite, [`RefuseStale::floor`] replaces this memory.
 
 use std::future::{Ready, ready};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -113,8 +113,8 @@ impl RefuseStale {
     }
 
     /// Refuses tokens below this one for every unknown key. Pass the start of the process in microseconds since 1970,
-    /// to refuse holders from before the start. (Use it only with Redis, because only tokens of Redis come from the
-    /// time.)
+    /// to refuse holders from before the start. (Use it only with Redis and SQLite, because only their tokens come from
+    /// the time.)
     #[must_use]
     pub fn floor(self, token: u64) -> Self {
         self.newest.lock().unwrap_or_else(PoisonError::into_inner).raise_floor(token);

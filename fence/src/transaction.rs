@@ -118,9 +118,13 @@ impl<D: FencedDatabase> fmt::Debug for FencedTransaction<D> {
 /// transaction, and MySQL and SQLite then execute each further statement outside a transaction. If `body` hides such an
 /// error, PostgreSQL commits nothing ([`FenceError::NotCommitted`]), and with MySQL and SQLite the caller gets
 /// [`FenceError::OutcomeUnknown`]. The caller also gets it if `body` continues after a nested `begin` of `sqlx` or
-/// `sea-orm` that has failed or was dropped: these libraries may then roll back the whole transaction. `body` must not
-/// end the transaction with its own statements. On MySQL, it must not change the definition of a table, because that
-/// commits the transaction.
+/// `sea-orm` that has failed or was dropped: these libraries may then roll back the whole transaction. And inside a
+/// nested transaction, they then count one level too few: its `commit` may commit the whole transaction, even if `body`
+/// returns an error afterwards. So return the error of a nested `begin`, and commit nothing after it.
+///
+/// `body` must not end the transaction with its own statements. (If it does, the caller gets
+/// [`FenceError::OutcomeUnknown`].) On MySQL, it must not change the definition of a table, because that commits the
+/// transaction.
 ///
 /// # Errors
 /// The errors of `body`, and every [`FenceError`].

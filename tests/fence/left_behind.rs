@@ -1,18 +1,20 @@
 //! The remains of a section: a dropped transaction, and savepoints that its body has not ended.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use diesel::Connection;
 use diesel::connection::SimpleConnection;
+use diesel::{Connection, RunQueryDsl};
 use diesel_async::pooled_connection::deadpool::Pool;
 use diesel_async::{AsyncConnection, AsyncPgConnection, SimpleAsyncConnection};
-use distlock_fence::{Fence, FenceError, blocking, transaction};
+use distlock_fence::blocking::OnceConnection;
+use distlock_fence::{Fence, FenceError, Once, blocking, transaction};
 use tokio::sync::oneshot;
 
 use crate::libraries::asynchronous::{deadpool_postgres, diesel_async, tokio_postgres};
 use crate::libraries::pools::{mysql_async_on_mariadb, sea_orm_on_mariadb, sea_orm_on_postgres, sqlx_at};
 use crate::library::{End, Failure, Library, Plan, Step, Steps};
-use crate::world::{World, mariadb_at, postgres_at, sqlite};
+use crate::world::{World, mariadb_at, postgres_at, sql, sqlite};
 
 /// The pool gets the connection back, and does not use it again.
 async fn a_section_that_is_dropped_holds_nobody_up<L: Library>(library: &L) {
@@ -127,6 +129,39 @@ fn a_savepoint_that_panicked_is_not_committed() {
         assert!(is_not_committed(&result), "{result:?}");
     }
     blocking::transaction(&fence, &mut connection, |_| Ok::<_, Failure>(())).unwrap();
+}
+
+/// SQLite ends the transaction inside that savepoint, and commits the next write at once.
+#[test]
+fn a_write_after_the_end_in_a_savepoint_that_panicked_is_not_reported_as_undone() {
+    let (fence, request) = (Fence::new("k", 1), Once::new(Duration::from_secs(60)));
+    let body = |connection: &mut diesel::SqliteConnection| {
+        let panics = AssertUnwindSafe(|| {
+            connection.transaction::<(), Failure, _>(|connection| {
+                // Diesel does not notice the end.
+                assert!(diesel::sql_query(sql::sqlite::FAIL).execute(connection).is_err());
+                connection.batch_execute("INSERT INTO counter VALUES ('written', 1)")?;
+                panic!("the body")
+            })
+        });
+        assert!(catch_unwind(panics).is_err());
+        Ok::<u64, Failure>(1)
+    };
+    for is_once in [false, true] {
+        let mut connection = diesel::SqliteConnection::establish(":memory:").unwrap();
+        blocking::migrate(&mut connection).unwrap();
+        let counter =
+            "CREATE TABLE counter (name TEXT PRIMARY KEY, n INTEGER); INSERT INTO counter VALUES ('k', 0)";
+        connection.batch_execute(counter).unwrap();
+        let result = if is_once {
+            blocking::once(&fence, &mut connection, &request, body).map(|done| done.value)
+        } else {
+            blocking::transaction(&fence, &mut connection, body)
+        };
+        let is_unknown = matches!(result, Err(Failure::Fence(FenceError::OutcomeUnknown { .. })));
+        assert!(is_unknown, "{result:?}");
+        assert_eq!(connection.find(&fence).unwrap(), None);
+    }
 }
 
 /// The rule of the documentation: a row may be deleted if its token is below every fence that is still in use.

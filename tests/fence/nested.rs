@@ -7,20 +7,24 @@ use std::task::Poll;
 use std::time::Duration;
 
 use diesel::RunQueryDsl;
+use diesel::connection::SimpleConnection;
+use diesel_async::{AsyncPgConnection, SimpleAsyncConnection};
 use distlock_fence::blocking::OnceConnection;
-use distlock_fence::{Fence, FenceError, Once, OnceDatabase, blocking, once, transaction};
+use distlock_fence::{Fence, FenceError, FencedTransaction, Once, OnceDatabase, blocking, once, transaction};
 use distlock_fixtures::{Direction, PostgresServer, Proxy};
 use sea_orm::{
-    DatabaseConnection, DatabaseTransaction, SqlxPostgresConnector, SqlxSqliteConnector, TransactionTrait,
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, SqlxPostgresConnector, SqlxSqliteConnector,
+    TransactionTrait,
 };
 use sqlx::sqlite::SqlitePoolOptions;
 use sqlx::{Connection, PgConnection, PgPool, SqliteConnection, SqlitePool};
 
 use crate::libraries::On;
+use crate::libraries::asynchronous::{deadpool_postgres, diesel_async};
 use crate::libraries::blocking::{diesel_on_sqlite, rusqlite};
 use crate::libraries::pools::{sea_orm_on_mariadb, sea_orm_on_postgres, sqlx_at};
 use crate::library::{End, Failure, Library, Plan, Step, Steps};
-use crate::world::{World, postgres_at, sql, sqlite};
+use crate::world::{World, postgres, postgres_at, sql, sqlite};
 
 fn is_unknown<T>(result: &Result<T, Failure>) -> bool {
     matches!(result, Err(Failure::Fence(FenceError::OutcomeUnknown { .. })))
@@ -121,6 +125,66 @@ async fn after_a_nested_begin_that_is_dropped_with_sea_orm_on_postgres() {
     .await;
 }
 
+/// The body ends its transaction by a statement of its own.
+macro_rules! after_a_roll_back_of_the_body {
+    ($($test:ident: $library:expr, |$tx:ident: $connection:ty| $end:expr;)*) => {$(
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $test() {
+            let (library, ()) = $library.await;
+            is_not_reported_as_committed(library.pool(), library.observer(), async |$tx: &mut $connection| {
+                $end.await.unwrap();
+            })
+            .await;
+        }
+    )*};
+}
+
+after_a_roll_back_of_the_body! {
+    after_a_roll_back_of_the_body_with_sqlx:
+        async { let pool = postgres().await.0; (sqlx_at(pool.clone(), pool), ()) },
+        |tx: PgConnection| sqlx::raw_sql("ROLLBACK").execute(tx);
+    after_a_roll_back_of_the_body_with_sea_orm:
+        sea_orm_on_postgres(), |tx: DatabaseTransaction| tx.execute_unprepared("ROLLBACK");
+    after_a_roll_back_of_the_body_with_deadpool_postgres:
+        deadpool_postgres(),
+        |tx: distlock_fence::deadpool_postgres::Transaction| tx.batch_execute("ROLLBACK");
+    after_a_roll_back_of_the_body_with_diesel_async:
+        diesel_async(), |tx: AsyncPgConnection| SimpleAsyncConnection::batch_execute(tx, "ROLLBACK");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_roll_back_of_the_body_with_tokio_postgres() {
+    let (pool, url) = postgres().await;
+    let (mut client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let (fence, request) = (Fence::new("k", 1), Once::new(Duration::from_secs(60)));
+    let ended = distlock_fence::tokio_postgres::once(&fence, &mut client, &request, async |tx| {
+        tx.batch_execute("ROLLBACK").await?;
+        tx.execute(sql::WRITE, &[&"k", &1_i64]).await?;
+        Ok::<u64, Failure>(1)
+    });
+    let ended = ended.await;
+    assert!(is_unknown(&ended), "{ended:?}");
+    assert_eq!(OnceDatabase::find(&pool, &fence).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_roll_back_of_the_body_with_diesel_on_postgres() {
+    let (pool, url) = postgres().await;
+    let (fence, request) = (Fence::new("k", 1), Once::new(Duration::from_secs(60)));
+    let its = fence.clone();
+    let ended = tokio::task::spawn_blocking(move || {
+        let mut connection = <diesel::PgConnection as diesel::Connection>::establish(&url).unwrap();
+        blocking::once(&its, &mut connection, &request, |connection| {
+            connection.batch_execute("ROLLBACK; INSERT INTO done (name, token) VALUES ('k', 1)")?;
+            Ok::<u64, Failure>(1)
+        })
+    });
+    let ended = ended.await.unwrap();
+    assert!(is_unknown(&ended), "{ended:?}");
+    assert_eq!(OnceDatabase::find(&pool, &fence).await.unwrap(), None);
+}
+
 /// A pool with one connection, which every section uses, and an observer.
 async fn single_sqlite() -> (SqlitePool, SqlitePool, tempfile::TempDir) {
     let (observer, folder) = sqlite().await;
@@ -192,9 +256,19 @@ async fn after_nested_transactions_all_is_committed_on_postgres() {
     all_is_committed(library.pool(), library.observer(), nest!()).await;
 }
 
+/// The connection of the pool is in no transaction: others see what it writes, and can write.
+async fn is_in_no_transaction(single: &SqlitePool, observer: &SqlitePool) {
+    let before = observer.written("plain").await;
+    let write = "INSERT INTO done (name, token) VALUES ('plain', 1)";
+    sqlx::raw_sql(write).execute(single).await.unwrap();
+    assert_eq!(observer.written("plain").await.len(), before.len() + 1, "the write is not committed");
+    observer.section(&Fence::new("other", 1), Plan::default()).await.unwrap();
+}
+
 /// SQLite rolls back by itself in a nested transaction, and the body returns the error.
 async fn a_connection_can_be_used_after<D: Steps>(
     pool: &D,
+    single: &SqlitePool,
     observer: &SqlitePool,
     nested: impl AsyncFn(&mut D::Connection) -> Result<(), Failure>,
 ) {
@@ -202,14 +276,14 @@ async fn a_connection_can_be_used_after<D: Steps>(
     for _ in 0..2 {
         let refused = transaction(&fence, pool, &nested).await;
         assert!(matches!(refused, Err(Failure::Refused)), "{refused:?}");
-        observer.section(&Fence::new("other", 1), Plan::default()).await.unwrap();
+        is_in_no_transaction(single, observer).await;
         let write = async |tx: &mut D::Connection| {
             D::step(tx, &fence, Step::Write).await?;
             Err::<(), _>(Failure::Refused)
         };
         let refused = transaction(&fence, pool, write).await;
         assert!(matches!(refused, Err(Failure::Refused)), "{refused:?}");
-        observer.section(&Fence::new("other", 1), Plan::default()).await.unwrap();
+        is_in_no_transaction(single, observer).await;
     }
     transaction(&fence, pool, async |tx| D::step(tx, &fence, Step::Write).await).await.unwrap();
     assert_eq!(observer.written("k").await, [1]);
@@ -218,7 +292,7 @@ async fn a_connection_can_be_used_after<D: Steps>(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_whose_nested_transaction_has_ended_can_be_used_with_sqlx() {
     let (pool, observer, _folder) = single_sqlite().await;
-    a_connection_can_be_used_after(&pool, &observer, async |tx: &mut SqliteConnection| {
+    a_connection_can_be_used_after(&pool, &pool, &observer, async |tx: &mut SqliteConnection| {
         let mut nested = tx.begin().await?;
         SqlitePool::step(&mut nested, &Fence::new("k", 1), Step::Fail).await?;
         Err(Failure::Refused)
@@ -228,12 +302,48 @@ async fn a_connection_whose_nested_transaction_has_ended_can_be_used_with_sqlx()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_connection_whose_nested_transaction_has_ended_can_be_used_with_sea_orm() {
-    let (pool, observer, _folder) = single_sqlite().await;
-    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    a_connection_can_be_used_after(&pool, &observer, async |tx: &mut DatabaseTransaction| {
+    let (single, observer, _folder) = single_sqlite().await;
+    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(single.clone());
+    a_connection_can_be_used_after(&pool, &single, &observer, async |tx: &mut DatabaseTransaction| {
         let mut nested = tx.begin().await?;
         DatabaseConnection::step(&mut nested, &Fence::new("k", 1), Step::Fail).await?;
         Err(Failure::Refused)
+    })
+    .await;
+}
+
+/// Ends a transaction on the only connection of the pool, which can then be used.
+async fn a_connection_of_sea_orm_can_be_used_after(
+    end: impl AsyncFnOnce(FencedTransaction<DatabaseConnection>, &Fence),
+) {
+    let (single, observer, _folder) = single_sqlite().await;
+    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(single.clone());
+    let fence = Fence::new("k", 1);
+    end(FencedTransaction::begin(&fence, &pool).await.unwrap(), &fence).await;
+    is_in_no_transaction(&single, &observer).await;
+    for _ in 0..2 {
+        transaction(&fence, &pool, async |tx| DatabaseConnection::step(tx, &fence, Step::Write).await)
+            .await
+            .unwrap();
+        is_in_no_transaction(&single, &observer).await;
+    }
+    assert_eq!(observer.written("k").await, [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_roll_back_was_dropped_can_be_used_with_sea_orm() {
+    a_connection_of_sea_orm_can_be_used_after(async |begun, _| {
+        let mut rolled_back = pin!(begun.roll_back());
+        poll_fn(|context| Poll::Ready(rolled_back.as_mut().poll(context).is_ready())).await;
+    })
+    .await;
+}
+
+/// SQLite has rolled back by itself, and the section is dropped.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_whose_ended_section_was_dropped_can_be_used_with_sea_orm() {
+    a_connection_of_sea_orm_can_be_used_after(async |mut begun, fence| {
+        DatabaseConnection::step(&mut begun, fence, Step::Fail).await.unwrap();
     })
     .await;
 }
@@ -343,6 +453,54 @@ async fn nested_transactions_that_are_kept<O: World>(library: On<DatabaseConnect
     }
     library.section(&fence, Plan::default()).await.unwrap();
     assert_eq!(observer.written("k").await, [written, vec![1]].concat());
+}
+
+/// Nothing that a section has written is committed by a nested transaction that outlives it.
+async fn nested_transactions_that_outlive_a_section<O: World>(
+    library: On<DatabaseConnection, O>,
+    may_be_dropped: &[bool],
+) {
+    let observer = library.observer();
+    let ends = [1, 2].into_iter().flat_map(|kept| may_be_dropped.iter().map(move |dropped| (kept, *dropped)));
+    for (kept, is_dropped) in ends {
+        let fence = Fence::new(format!("kept {kept}, dropped {is_dropped}"), 1);
+        let mut begun = FencedTransaction::begin(&fence, library.pool()).await.unwrap();
+        let mut nested = Vec::new();
+        for _ in 0..kept {
+            DatabaseConnection::step(&mut begun, &fence, Step::Write).await.unwrap();
+            nested.push(begun.begin().await.unwrap());
+        }
+        if is_dropped {
+            drop(begun);
+        } else {
+            begun.roll_back().await;
+        }
+        while let Some(nested) = nested.pop() {
+            drop(nested.commit().await);
+        }
+        assert_eq!(observer.written(fence.key()).await, [0; 0]);
+        // A transaction that is left would keep it out. The token was not raised.
+        library.section(&Fence::new(fence.key(), 0), Plan::default()).await.unwrap();
+        observer.section(&Fence::new(fence.key(), 0), Plan::default()).await.unwrap();
+        assert_eq!(observer.written(fence.key()).await, [0, 0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_transactions_that_outlive_a_section_on_postgres() {
+    nested_transactions_that_outlive_a_section(sea_orm_on_postgres().await.0, &[false, true]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_transactions_that_outlive_a_section_on_mariadb() {
+    nested_transactions_that_outlive_a_section(sea_orm_on_mariadb().await.0, &[false]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nested_transactions_that_outlive_a_section_on_sqlite() {
+    let (pool, observer, _folder) = single_sqlite().await;
+    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
+    nested_transactions_that_outlive_a_section(On::new(pool, observer), &[false, true]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
