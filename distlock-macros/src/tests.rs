@@ -238,3 +238,19 @@ fn key_macro_without_names() {
     let tokens = crate::key::expand(quote!("<self.type>:<r#match>:<_id.0>")).to_string();
     assert!(!tokens.contains("compile_error"), "{tokens}");
 }
+
+/// `key!` knows the named values only. Any other word in braces may be a hash tag, if the template has a placeholder.
+#[test]
+fn key_macro_with_braces() {
+    for (arguments, is_text) in [
+        (quote!("{orders}:<id>"), true),
+        (quote!("{orders}:<id>", id = 1), true),
+        (quote!("{id}:<id>", id = 1), false),
+        (quote!("{id}:<item>", id = 1), false),
+        (quote!("{self.id}:<item>"), false),
+        (quote!("order:{id}"), false),
+    ] {
+        let tokens = crate::key::expand(arguments.clone()).to_string();
+        assert_eq!(tokens.contains("is literal text here"), !is_text, "{arguments}: {tokens}");
+    }
+}

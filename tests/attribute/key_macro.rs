@@ -33,6 +33,14 @@ fn named_values_and_variables_in_scope() {
     assert!(matches!(key!("<x>", x = ""), Err(LockError::InvalidKey { .. })));
 }
 
+/// As in the attribute: a constant in braces keeps the keys of a Redis Cluster in one slot.
+#[test]
+fn a_hash_tag_may_be_a_constant() {
+    let id = 7;
+    assert_eq!(key!("{orders}:<id>").unwrap().as_str(), "{orders}:7");
+    assert_eq!(key!("{orders}:<order>", order = id).unwrap().as_str(), "{orders}:7");
+}
+
 #[test]
 fn it_can_be_returned_from_a_block_with_temporaries() {
     let key = key!("<a>:<b>", a = String::from("x").trim(), b = format!("{}", 1),);

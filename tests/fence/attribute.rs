@@ -1,9 +1,11 @@
 //! `transaction`, `once` and `fence` of the attribute: the lock, the fence, the effects and the result.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
-use distlock::fence::{Fence, FenceError, FencedTransaction, Outcome};
+use distlock::fence::{Fence, FenceError, FencedTransaction, Outcome, blocking};
 use distlock::{LockError, LockManager, distributed_lock, is_held_here};
+use rusqlite::Connection;
 use sqlx::{PgPool, Postgres, SqlitePool, Transaction};
 use tokio::sync::oneshot;
 
@@ -152,6 +154,50 @@ async fn calls_at_once_run_once() {
     let results = tasks.join_all().await;
     assert!(results.windows(2).all(|two| two[0] == two[1]), "{results:?}");
     assert_eq!(shop.pool.written("k").await.len(), 1);
+}
+
+#[distributed_lock(key = "k", manager = shop.locks, transaction = tx in shop.pool, once = "24h", fence = fence)]
+async fn pay(shop: &Shop) -> Result<(), Failure> {
+    SqlitePool::step(tx, &fence, Step::Write).await
+}
+
+#[distributed_lock(key = "k", manager = shop.locks, transaction = tx in shop.pool, once = "24h", fence = fence)]
+async fn refund(shop: &Shop) -> Result<(), Failure> {
+    SqlitePool::step(tx, &fence, Step::Write).await
+}
+
+/// It would return the first one's result and never run.
+#[tokio::test]
+async fn another_function_with_the_same_key_is_refused() {
+    let (shop, _folder) = Shop::open().await;
+    pay(&shop).await.unwrap();
+    pay(&shop).await.unwrap();
+    let other = refund(&shop).await;
+    assert!(matches!(other, Err(Failure::Fence(FenceError::OtherArguments { .. }))), "{other:?}");
+    assert_eq!(shop.pool.written("k").await.len(), 1);
+}
+
+#[distributed_lock(key = "k", manager = locks, transaction = tx in database, once = "24h", once_of = amount)]
+fn pay_here(locks: &LockManager, database: &Mutex<Connection>, amount: u64) -> Result<usize, Failure> {
+    Ok(tx.execute("INSERT INTO done DEFAULT VALUES", [])?)
+}
+
+#[distributed_lock(key = "k", manager = locks, transaction = tx in database, once = "24h", once_of = amount)]
+fn refund_here(locks: &LockManager, database: &Mutex<Connection>, amount: u64) -> Result<usize, Failure> {
+    Ok(tx.execute("INSERT INTO done DEFAULT VALUES", [])?)
+}
+
+/// With equal arguments, on a thread.
+#[test]
+fn another_function_that_blocks_is_refused() {
+    let (locks, mut database) = (LockManager::in_memory(), Connection::open_in_memory().unwrap());
+    database.execute_batch("CREATE TABLE done (n INTEGER)").unwrap();
+    blocking::migrate(&mut database).unwrap();
+    let database = Mutex::new(database);
+    assert_eq!(pay_here(&locks, &database, 5).unwrap(), 1);
+    assert_eq!(pay_here(&locks, &database, 5).unwrap(), 1);
+    let other = refund_here(&locks, &database, 5);
+    assert!(matches!(other, Err(Failure::Fence(FenceError::OtherArguments { .. }))), "{other:?}");
 }
 
 async fn write(tx: &mut Transaction<'_, Postgres>, fence: &Fence) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use syn::{Expr, LitStr};
 use super::Expansion;
 use super::tokens::{located_at, method, reference};
 use crate::item::MatchedAt;
-use crate::spec::{Amount, Key, Keys, Options, Part, ReleaseReply, Wait, Warning};
+use crate::spec::{Amount, Key, Keys, Options, Part, Wait, Warning};
 use crate::template::Rendering;
 
 /// How the lock is acquired.
@@ -91,13 +91,15 @@ impl Expansion<'_> {
 
     /// The name of the lock in spans, events and metrics.
     fn label(&self) -> TokenStream {
-        let Expansion { private, spec, function, .. } = self;
-        spec.label.clone().unwrap_or_else(|| {
-            let name = &function.sig.ident;
-            quote_spanned! {Span::mixed_site()=>
-                #private::concat!(#private::module_path!(), "::", #private::stringify!(#name))
-            }
-        })
+        self.spec.label.clone().unwrap_or_else(|| self.path())
+    }
+
+    /// The function's path, as a literal.
+    pub(super) fn path(&self) -> TokenStream {
+        let (private, name) = (&self.private, &self.function.sig.ident);
+        quote_spanned! {Span::mixed_site()=>
+            #private::concat!(#private::module_path!(), "::", #private::stringify!(#name))
+        }
     }
 
     /// The key or the keys, as an expression.
@@ -237,8 +239,8 @@ impl Expansion<'_> {
             reentrant,
             on_busy: _,
             route: _,
-            on_lost: _,
-            release,
+            continues: _,
+            confirmed,
             warn_wait,
             warn_hold,
             linger,
@@ -263,9 +265,9 @@ impl Expansion<'_> {
                 ))
             }
         };
-        let release = release.map(|release| match release {
-            ReleaseReply::Confirmed => quote_spanned!(Span::mixed_site()=> #private::Release::Confirmed),
-            ReleaseReply::Background => quote_spanned!(Span::mixed_site()=> #private::Release::Background),
+        let release = confirmed.map(|confirmed| {
+            let release = Ident::new(if confirmed { "Confirmed" } else { "Background" }, Span::mixed_site());
+            quote_spanned!(Span::mixed_site()=> #private::Release::#release)
         });
         let amount = |amount: &Option<Amount>| amount.as_ref().map(|amount| self.amount(amount));
         let given = |name, argument: Option<TokenStream>| argument.map(|argument| (name, Some(argument)));

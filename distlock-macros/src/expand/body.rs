@@ -76,14 +76,15 @@ impl Expansion<'_> {
         }
     }
 
-    /// How long the result is kept, and of which arguments it is.
+    /// How long the result is kept, and of which function and arguments it is: another function with the same key must
+    /// not return it.
     fn once(&self, keep: &Amount, arguments: Option<&Expr>) -> TokenStream {
-        let (private, keep) = (&self.private, self.amount(keep));
-        let arguments = arguments.map(|arguments| {
-            let arguments = reference(arguments);
-            quote_spanned!(Span::mixed_site()=> .arguments(#arguments))
-        });
-        quote_spanned!(Span::mixed_site()=> #private::Once::new(#keep) #arguments)
+        let (private, keep, path) = (&self.private, self.amount(keep), self.path());
+        let request = match arguments.map(reference) {
+            None => path,
+            Some(arguments) => quote_spanned!(Span::mixed_site()=> &(#path, #arguments)),
+        };
+        quote_spanned!(Span::mixed_site()=> #private::Once::new(#keep).arguments(#request))
     }
 
     /// The closure that runs the body in a transaction on this thread, and commits. The body borrows what the database

@@ -30,7 +30,7 @@ mod finish;
 mod tokens;
 
 use crate::item::{Function, MatchedAt, Shape, bound_names, conditions};
-use crate::spec::{LockSpec, OnLost, Part, Variables};
+use crate::spec::{LockSpec, Part, Variables};
 use acquire::{Acquiring, rendered};
 use tokens::{ImplAsUnderscore, reference};
 
@@ -135,12 +135,9 @@ impl<'a> Expansion<'a> {
         }
     }
 
-    /// A value of the type `OnLost`.
-    fn on_lost(&self) -> TokenStream {
-        match self.spec.options.on_lost {
-            OnLost::Cancel | OnLost::Error => quote_spanned!(Span::mixed_site()=> Cancel),
-            OnLost::Continue => quote_spanned!(Span::mixed_site()=> Continue),
-        }
+    /// A variant of `OnLost`.
+    fn on_lost(&self) -> Ident {
+        Ident::new(if self.spec.options.continues { "Continue" } else { "Cancel" }, Span::mixed_site())
     }
 
     fn asynchronous(&self) -> TokenStream {
@@ -201,7 +198,7 @@ impl<'a> Expansion<'a> {
     }
 
     /// The whole function.
-    fn one_section(&self, on_lost: &TokenStream) -> TokenStream {
+    fn one_section(&self, on_lost: &Ident) -> TokenStream {
         let private = &self.private;
         let (asked, checks) = (self.asked(), self.checks());
         let options = &self.spec.options;
@@ -259,13 +256,11 @@ impl<'a> Expansion<'a> {
                 quote_spanned!(Span::mixed_site()=> #private::Ok(#private::hold_blocking(__distlock_held, #body)))
             }
         };
-        let release = match self.spec.options.on_lost {
-            // A committed transaction does not count as a loss.
-            _ if transaction.is_some() => {
-                quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();)
-            }
-            OnLost::Continue => quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();),
-            OnLost::Cancel | OnLost::Error => quote_spanned! {Span::mixed_site()=>
+        // A committed transaction does not count as a loss.
+        let release = if self.spec.options.continues || transaction.is_some() {
+            quote_spanned!(Span::mixed_site()=> __distlock_lock.release_blocking();)
+        } else {
+            quote_spanned! {Span::mixed_site()=>
                 let __distlock_lost = __distlock_lock.finish_blocking();
                 let __distlock_result = match (__distlock_result, __distlock_lost) {
                     (#private::Ok(__distlock_value), #private::Some(__distlock_error)) if {
@@ -274,7 +269,7 @@ impl<'a> Expansion<'a> {
                     } => #private::Err(__distlock_error),
                     (__distlock_result, _) => __distlock_result,
                 };
-            },
+            }
         };
         let finish = self.finish(&result_variable());
         quote_spanned! {Span::mixed_site()=>

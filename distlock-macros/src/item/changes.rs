@@ -1,5 +1,6 @@
 //! Arguments that are changed before the `async` block that is locked: its options would use the new values.
 
+use quote::ToTokens as _;
 use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{BinOp, Expr, ExprAssign, ExprBinary, ExprMethodCall, ExprReference, Ident, Item, Member, Stmt};
@@ -8,9 +9,9 @@ use crate::places::Place;
 
 /// The places to which these statements assign, or that they may change in another way, with their variables. A method
 /// may change only those variables that are `mutable`. A method of `self` itself does not count: most only read.
-pub(super) fn changed(statements: &[&Stmt], mutable: &[Ident]) -> Vec<(Ident, Place)> {
+pub(super) fn changed(mut statements: Vec<Stmt>, mutable: &[Ident]) -> Vec<(Ident, Place)> {
     let mut changes = Changes { mutable, places: Vec::new() };
-    statements.iter().for_each(|statement| changes.visit_stmt_mut(&mut (*statement).clone()));
+    statements.iter_mut().for_each(|statement| changes.visit_stmt_mut(statement));
     changes.places
 }
 
@@ -87,17 +88,6 @@ fn place(expr: &Expr) -> Option<(Ident, Place)> {
 }
 
 fn assigns(operator: &BinOp) -> bool {
-    matches!(
-        operator,
-        BinOp::AddAssign(_)
-            | BinOp::SubAssign(_)
-            | BinOp::MulAssign(_)
-            | BinOp::DivAssign(_)
-            | BinOp::RemAssign(_)
-            | BinOp::BitXorAssign(_)
-            | BinOp::BitAndAssign(_)
-            | BinOp::BitOrAssign(_)
-            | BinOp::ShlAssign(_)
-            | BinOp::ShrAssign(_)
-    )
+    let operator = operator.to_token_stream().to_string();
+    operator.ends_with('=') && !matches!(operator.as_str(), "==" | "<=" | ">=" | "!=")
 }

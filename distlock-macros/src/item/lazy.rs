@@ -5,7 +5,7 @@
 
 use quote::ToTokens as _;
 use syn::punctuated::Punctuated;
-use syn::{GenericArgument, PathArguments, Token, Type, TypeParamBound};
+use syn::{GenericArgument, PathArguments, Token, Type, TypeParamBound, TypePath};
 
 use super::contains_ident;
 use crate::diag::{self, Errors};
@@ -18,34 +18,12 @@ pub(super) const STREAMS: [&str; 2] = ["BoxStream", "LocalBoxStream"];
 const TASKS: [&str; 3] = ["JoinHandle", "ScopedJoinHandle", "JoinSet"];
 
 /// Types that are finished if their contents are. They need no check.
-const FINISHED: [&str; 26] = [
-    "Result",
-    "Option",
-    "Vec",
-    "Arc",
-    "Rc",
-    "String",
-    "str",
-    "bool",
-    "char",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "u128",
-    "usize",
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "i128",
-    "isize",
-    "f32",
-    "f64",
-    "HashMap",
-    "BTreeMap",
-    "LockError",
-];
+const FINISHED: &str = "Result Option Vec Arc Rc HashMap BTreeMap LockError String str bool char \
+                        u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64";
+
+fn is_finished(path: &TypePath, name: &str) -> bool {
+    path.qself.is_none() && FINISHED.split(' ').any(|finished| finished == name)
+}
 
 /// A returned value whose work is done later, after the body has returned.
 pub(super) enum Lazy<'a> {
@@ -156,7 +134,7 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
     let Some(last) = path.path.segments.last() else { return };
     let name = last.ident.to_string();
     let inner: Vec<&Type> = types(&last.arguments).collect();
-    let finished = path.qself.is_none() && FINISHED.contains(&name.as_str());
+    let finished = is_finished(path, &name);
     // `type Result<T> = ..` of the user's own may be an alias of anything, and so may `type Result = ..`.
     let alias = name == "Result" && inner.len() < 2;
     let hidden = contains_ident(ty.to_token_stream(), &|ident| ident == "impl");
@@ -182,6 +160,6 @@ pub(crate) fn leaves<'a>(ty: &'a Type, found: &mut Vec<Leaf<'a>>) {
 fn asked_alone(ty: &Type) -> Option<&Type> {
     let Type::Path(path) = ty else { return None };
     let last = path.path.segments.last()?;
-    let finished = path.qself.is_none() && FINISHED.contains(&last.ident.to_string().as_str());
+    let finished = is_finished(path, &last.ident.to_string());
     (matches!(last.arguments, PathArguments::None) && (!finished || last.ident == "Result")).then_some(ty)
 }

@@ -344,7 +344,7 @@ impl Function {
                 }
             }
         }
-        let changed = changes::changed(&shape::in_front(&future.statements), &mutable);
+        let changed = changes::changed(shape::in_front(&future.statements), &mutable);
         changed.into_iter().filter(|(name, _)| self.is_argument(name)).collect()
     }
 

@@ -5,45 +5,14 @@ use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{Expr, ExprAsync, ExprClosure, ExprIf, ExprLit, ExprReturn, Item, Lit, Macro, Stmt};
 
-/// The places at which a function that ends in an `async` block returns before it.
-pub(super) fn in_front(statements: &[Stmt]) -> Vec<Span> {
+/// The places at which these statements return from their function.
+pub(super) fn places(mut statements: Vec<Stmt>) -> Vec<Span> {
     let mut returns = Returns(Vec::new());
-    returns.in_block(&mut statements.to_vec());
+    statements.iter_mut().for_each(|statement| returns.visit_stmt_mut(statement));
     returns.0
 }
 
 struct Returns(Vec<Span>);
-
-impl Returns {
-    /// In statements of which the last one leads to the `async` block.
-    fn in_block(&mut self, statements: &mut [Stmt]) {
-        let Some((last, front)) = statements.split_last_mut() else { return };
-        front.iter_mut().for_each(|statement| self.visit_stmt_mut(statement));
-        if let Stmt::Expr(expr, _) = last {
-            self.in_tail(expr);
-        }
-    }
-
-    /// In an expression that leads to the `async` block, by the ways that `async_block` knows.
-    fn in_tail(&mut self, expr: &mut Expr) {
-        match expr {
-            Expr::Return(returned) => returned.expr.iter_mut().for_each(|expr| self.in_tail(expr)),
-            Expr::Paren(paren) => self.in_tail(&mut paren.expr),
-            Expr::Group(group) => self.in_tail(&mut group.expr),
-            Expr::Block(block) => self.in_block(&mut block.block.stmts),
-            Expr::Call(call) => {
-                let mut arguments = call.args.iter_mut();
-                arguments.next().into_iter().for_each(|first| self.in_tail(first));
-                arguments.for_each(|argument| self.visit_expr_mut(argument));
-            }
-            Expr::MethodCall(call) => {
-                self.in_tail(&mut call.receiver);
-                call.args.iter_mut().for_each(|argument| self.visit_expr_mut(argument));
-            }
-            expr => self.visit_expr_mut(expr),
-        }
-    }
-}
 
 impl VisitMut for Returns {
     fn visit_expr_return_mut(&mut self, returned: &mut ExprReturn) {

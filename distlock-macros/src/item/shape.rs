@@ -37,7 +37,7 @@ pub(super) fn shape(sig: &Signature, body: &Group, errors: &mut Errors) -> Shape
         Returned::Future(output) => match future_shape(*output, sig, body) {
             Some(shape) => {
                 lazy::check(&shape.output, errors);
-                returns::in_front(&shape.statements).iter().for_each(|place| {
+                returns::places(in_front(&shape.statements)).iter().for_each(|place| {
                     errors.push(diag::return_in_front(*place));
                 });
                 Shape::Future(Box::new(shape))
@@ -132,28 +132,39 @@ pub(super) fn async_block(expr: &mut Expr) -> Option<&mut ExprAsync> {
     }
 }
 
-/// The statements before the `async` block, in all blocks around it that `async_block` looks into.
-pub(super) fn in_front(statements: &[Stmt]) -> Vec<&Stmt> {
+/// The statements before the `async` block, in all blocks around it that `async_block` looks into, and the other
+/// arguments of the calls around it.
+pub(super) fn in_front(statements: &[Stmt]) -> Vec<Stmt> {
     let Some((last, front)) = statements.split_last() else { return Vec::new() };
-    let inner = if let Stmt::Expr(expr, _) = last { in_tail(expr) } else { Vec::new() };
-    front.iter().chain(inner).collect()
+    let mut found = front.to_vec();
+    if let Stmt::Expr(expr, _) = last {
+        in_tail(expr, &mut found);
+    }
+    found
 }
 
-fn in_tail(expr: &Expr) -> Vec<&Stmt> {
+fn in_tail(expr: &Expr, found: &mut Vec<Stmt>) {
+    let argument = |argument: &Expr| Stmt::Expr(argument.clone(), None);
     match expr {
-        Expr::Return(returned) => returned.expr.as_deref().map_or_else(Vec::new, in_tail),
-        Expr::Paren(paren) => in_tail(&paren.expr),
-        Expr::Group(group) => in_tail(&group.expr),
-        Expr::Block(block) => in_front(&block.block.stmts),
-        Expr::Call(call) => call.args.first().map_or_else(Vec::new, in_tail),
-        Expr::MethodCall(call) => in_tail(&call.receiver),
-        _ => Vec::new(),
+        Expr::Return(returned) => returned.expr.iter().for_each(|expr| in_tail(expr, found)),
+        Expr::Paren(paren) => in_tail(&paren.expr, found),
+        Expr::Group(group) => in_tail(&group.expr, found),
+        Expr::Block(block) => found.extend(in_front(&block.block.stmts)),
+        Expr::Call(call) => {
+            call.args.first().into_iter().for_each(|first| in_tail(first, found));
+            found.extend(call.args.iter().skip(1).map(argument));
+        }
+        Expr::MethodCall(call) => {
+            in_tail(&call.receiver, found);
+            found.extend(call.args.iter().map(argument));
+        }
+        _ => {}
     }
 }
 
 /// The variables that these statements bind. Not those that are copies of a variable of the same name, and cannot be
 /// changed.
-pub(super) fn bound(statements: &[&Stmt]) -> Vec<Ident> {
+pub(super) fn bound(statements: &[Stmt]) -> Vec<Ident> {
     let mut names = Vec::new();
     for statement in statements {
         let Stmt::Local(local) = statement else { continue };

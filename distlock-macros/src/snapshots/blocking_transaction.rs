@@ -53,8 +53,14 @@ fn place_order(&self, user_id: u64, outcome: &mut Outcome) -> Result<Order, Orde
                     __distlock_held,
                     ::distlock::__private::OnLost::Continue,
                     &::distlock::__private::Once::new(
-                        ::distlock::__private::millis(86400000u64),
-                    ),
+                            ::distlock::__private::millis(86400000u64),
+                        )
+                        .arguments(
+                            ::distlock::__private::concat!(
+                                ::distlock::__private::module_path!(), "::",
+                                ::distlock::__private::stringify!(place_order)
+                            ),
+                        ),
                     |__distlock_transaction| -> Result<Order, OrderError> {
                         let tx = __distlock_transaction;
                         ({ self.order(tx, user_id) })

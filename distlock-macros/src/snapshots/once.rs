@@ -61,10 +61,13 @@ async fn place_order(
             ::distlock::__private::Some(async move { let _ = (& outcome, & b, & a, &
             pool,); let __distlock_once =
             ::distlock::__private::Once::new(::distlock::__private::millis(86400000u64))
-            .arguments(& (& a, & b)); let __distlock_run = match
-            ::distlock::__private::database(& pool).begin_once(__distlock_held,
-            __distlock_once). await { ::distlock::__private::Ok(__distlock_run) =>
-            __distlock_run, ::distlock::__private::Err(__distlock_error) => return
+            .arguments(&
+            (::distlock::__private::concat!(::distlock::__private::module_path!(), "::",
+            ::distlock::__private::stringify!(place_order)), & (& a, & b))); let
+            __distlock_run = match ::distlock::__private::database(& pool)
+            .begin_once(__distlock_held, __distlock_once). await {
+            ::distlock::__private::Ok(__distlock_run) => __distlock_run,
+            ::distlock::__private::Err(__distlock_error) => return
             ::distlock::__private::Err(__distlock_error), }; * outcome = __distlock_run
             .outcome(); let mut __distlock_open = match __distlock_run {
             ::distlock::__private::Run::First(__distlock_open) => __distlock_open,

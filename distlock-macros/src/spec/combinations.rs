@@ -1,12 +1,12 @@
 //! Options that do not go together.
 
-use super::{Amount, OnLost, Options, Wait};
+use super::{Amount, Options, Wait};
 use crate::args::RawArgs;
 use crate::diag::{self, Errors};
 use crate::item::{Function, Shape};
 use crate::options::Opt;
 use syn::ext::IdentExt as _;
-use syn::{FnArg, Type};
+use syn::{FnArg, Type, TypeReference};
 
 /// Reports options that exclude each other, or have no effect without each other.
 pub(super) fn check(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
@@ -65,7 +65,7 @@ fn check_pairs(args: &RawArgs, options: &Options, errors: &mut Errors) {
 /// The lock of a nested call ends with the call around it, which may end first: a time-out inside it lets the nested
 /// future out. A thread cannot leave a call that it is in.
 fn check_reentrant(args: &RawArgs, function: &Function, options: &Options, errors: &mut Errors) {
-    let goes_on = options.on_lost == OnLost::Continue && !matches!(function.shape, Shape::Sync);
+    let goes_on = options.continues && !matches!(function.shape, Shape::Sync);
     if let (Some(given), true, true) = (args.get(Opt::Reentrant), options.reentrant, goes_on) {
         let why = "the body could continue after the outer call has released the lock";
         let help = format!("leave out `{}`, or acquire the lock once, in the outer call", Opt::OnLost);
@@ -126,18 +126,23 @@ fn check_transaction(args: &RawArgs, function: &Function, options: &Options, err
     }
     for input in &function.sig.inputs {
         if let FnArg::Typed(typed) = input
-            && is_transaction(&typed.ty)
+            && is_transaction(&typed.ty, None)
         {
             errors.push(diag::transaction_inside_another(&typed.ty));
         }
     }
 }
 
-/// `&mut Transaction<'_, _>`, by its name.
-fn is_transaction(ty: &Type) -> bool {
+/// `&mut Transaction`, `Transaction<'_, _>` and `&DatabaseTransaction`, by their names. A `Transaction` without a
+/// lifetime may be a payment.
+fn is_transaction(ty: &Type, behind: Option<&TypeReference>) -> bool {
     match ty {
-        Type::Reference(reference) => is_transaction(&reference.elem),
-        Type::Path(path) => path.path.segments.last().is_some_and(|last| last.ident == "Transaction"),
+        Type::Reference(reference) => is_transaction(&reference.elem, Some(reference)),
+        Type::Path(path) => path.path.segments.last().is_some_and(|last| {
+            let is_changed = behind.is_some_and(|reference| reference.mutability.is_some());
+            last.ident == "Transaction" && (is_changed || !last.arguments.is_none())
+                || last.ident == "DatabaseTransaction" && behind.is_some()
+        }),
         _ => false,
     }
 }

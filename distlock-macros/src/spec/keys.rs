@@ -104,10 +104,15 @@ fn is_collection(value: &Expr, function: &Function) -> bool {
     }
 }
 
-/// The place at which a template without placeholders contains the name of an argument as a word.
+/// The places at which a template without placeholders contains the name of an argument as a word.
 pub(super) fn literal_names(args: &RawArgs, function: &Function) -> Vec<Span> {
     let names = FunctionNames { function, args }.all();
-    let values = args.get(Opt::Key).into_iter().map(|given| &given.value);
+    let one = args.get(Opt::Key).map(|given| &given.value);
+    let list = args.get(Opt::Keys).and_then(|given| match unwrapped(&given.value) {
+        Expr::Array(array) => Some(&array.elems),
+        _ => None,
+    });
+    let values = one.into_iter().chain(list.into_iter().flatten());
     let suspicious =
         values.filter_map(template_literal).filter(|key| names_an_argument(&key.value(), &names));
     suspicious.map(|key| key.span()).collect()
@@ -290,7 +295,11 @@ fn braced_names(text: &str, names: &dyn Names) -> Vec<(Range<usize>, String)> {
         let root = content.split(['.', ':']).next().unwrap_or_default().trim();
         let names_it = match root {
             "self" => names.receiver().is_some() && content.contains('.'),
-            root => template::is_identifier(root) && names.variable(root).is_some(),
+            // Any variable may be in scope of `key!`, so only a template without placeholders is suspicious there.
+            root => {
+                names.origin(root).is_some()
+                    || !text.contains('<') && template::is_identifier(root) && names.variable(root).is_some()
+            }
         };
         // `{user:<user_id>}` is a hash tag that begins with a constant, even if an argument has the name `user`.
         if text[close..].starts_with('}') && names_it && !content.contains('<') {

@@ -73,10 +73,10 @@ pub(crate) struct Options {
     pub(crate) on_busy: Option<Expr>,
     /// How other errors reach the caller.
     pub(crate) route: Route,
-    /// The reaction to the loss of the lease.
-    pub(crate) on_lost: OnLost,
+    /// A body that has lost its lease continues, and its value counts.
+    pub(crate) continues: bool,
     /// Whether the reply to the release is awaited; `None`: the manager's setting.
-    pub(crate) release: Option<ReleaseReply>,
+    pub(crate) confirmed: Option<bool>,
     /// A longer wait is reported.
     pub(crate) warn_wait: Option<Amount>,
     /// A longer hold is reported.
@@ -236,27 +236,6 @@ pub(crate) enum Route {
     OnError(Expr),
 }
 
-/// The reaction to the loss of the lease.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) enum OnLost {
-    /// The body is dropped.
-    Cancel,
-    /// The body continues.
-    #[default]
-    Continue,
-    /// The body continues; its `Ok` becomes an error.
-    Error,
-}
-
-/// Whether the reply to the release is awaited.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ReleaseReply {
-    /// The caller awaits the store's reply.
-    Confirmed,
-    /// The release runs in the background.
-    Background,
-}
-
 /// The path of the runtime crate.
 pub(crate) fn krate(args: &RawArgs, errors: &mut Errors) -> TokenStream {
     if let Some(given) = args.get(Opt::Crate) {
@@ -281,8 +260,7 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
     report_stray_names(args, function, errors);
     let keys = keys::keys(args, function, errors);
     let (mut label, mut wait, mut retries, mut delay) = (None, Wait::Default, None, None);
-    let mut options =
-        Options { renew: true, on_lost: outcome::default_on_lost(function), ..Options::default() };
+    let mut options = Options { renew: true, ..Options::default() };
     let mut once = None;
     for given in args.iter() {
         // Without `_`, so that this does not compile for a new option in the table until it is handled here.
@@ -309,9 +287,12 @@ pub(crate) fn validate(args: &RawArgs, function: &Function, errors: &mut Errors)
             Opt::Mode => {
                 options.shared = values::word(given, &["exclusive", "shared"], errors) == Some("shared");
             }
-            Opt::Release => options.release = values::release(given, errors),
+            Opt::Release => {
+                let word = values::word(given, &["confirmed", "background"], errors);
+                options.confirmed = word.map(|word| word == "confirmed");
+            }
             Opt::Linger => options.linger = values::linger(given, errors),
-            Opt::OnLost => options.on_lost = outcome::on_lost(given, function, errors),
+            Opt::OnLost => options.continues = outcome::continues(given, function, errors),
             Opt::Guard => options.guard = values::variable(given, errors),
             Opt::Token => options.token = values::variable(given, errors),
             Opt::Fence => options.fence = values::variable(given, errors),

@@ -1,6 +1,6 @@
 //! How errors and losses reach the caller.
 
-use super::{OnLost, Route, values};
+use super::{Route, values};
 use crate::args::{Given, RawArgs};
 use crate::diag::{self, Errors};
 use crate::item::{Function, Shape};
@@ -28,26 +28,14 @@ pub(super) fn route(args: &RawArgs, function: &Function, errors: &mut Errors) ->
     Route::From
 }
 
-/// The reaction to a loss without `on_lost`.
-pub(super) fn default_on_lost(function: &Function) -> OnLost {
-    match function.shape {
-        Shape::Sync => OnLost::Error,
-        Shape::Async | Shape::Future(_) => OnLost::Cancel,
-    }
-}
-
-/// `on_lost = ..`
-pub(super) fn on_lost(given: &Given, function: &Function, errors: &mut Errors) -> OnLost {
-    let default = default_on_lost(function);
-    match values::word(given, &["cancel", "continue", "error"], errors) {
-        Some("continue") => return OnLost::Continue,
-        Some("cancel") if default == OnLost::Error && function.sound => {
-            errors.push(diag::cannot_cancel(&given.value));
-        }
-        Some("error") if default == OnLost::Cancel && function.sound => {
-            errors.push(diag::cancels_already(&given.value));
-        }
+/// `on_lost = ..`: whether it is `"continue"`.
+pub(super) fn continues(given: &Given, function: &Function, errors: &mut Errors) -> bool {
+    let is_sync = matches!(function.shape, Shape::Sync);
+    let word = values::word(given, &["cancel", "continue", "error"], errors);
+    match word {
+        Some("cancel") if is_sync && function.sound => errors.push(diag::cannot_cancel(&given.value)),
+        Some("error") if !is_sync && function.sound => errors.push(diag::cancels_already(&given.value)),
         _ => {}
     }
-    default
+    word == Some("continue")
 }

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use quote::ToTokens as _;
 use syn::{Expr, ExprLit, Lit};
 
-use super::{Amount, ReleaseReply, Wait, is_literal, string, unwrapped};
+use super::{Amount, Wait, is_literal, string, unwrapped};
 use crate::args::Given;
 use crate::diag::{self, Errors};
 use crate::duration;
@@ -70,15 +70,6 @@ pub(super) fn linger(given: &Given, errors: &mut Errors) -> Option<Amount> {
             None
         }
         amount => amount,
-    }
-}
-
-/// `release = ..`
-pub(super) fn release(given: &Given, errors: &mut Errors) -> Option<ReleaseReply> {
-    match word(given, &["confirmed", "background"], errors) {
-        Some("confirmed") => Some(ReleaseReply::Confirmed),
-        Some("background") => Some(ReleaseReply::Background),
-        _ => None,
     }
 }
 

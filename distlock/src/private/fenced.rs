@@ -154,14 +154,13 @@ where
 
 /// Why a transaction on a thread was not committed.
 enum Undone<E> {
-    Fence(FenceError),
-    Lost(LockError),
+    Lock(LockError),
     Body(E),
 }
 
 impl<E> From<FenceError> for Undone<E> {
     fn from(error: FenceError) -> Self {
-        Undone::Fence(error)
+        Undone::Lock(error.into())
     }
 }
 
@@ -169,8 +168,7 @@ fn returned<R: ReturnsResult>(done: Result<R::Value, Undone<R::Error>>) -> Resul
     match done {
         Ok(value) => Ok(R::from_result(Ok(value))),
         Err(Undone::Body(error)) => Ok(R::from_result(Err(error))),
-        Err(Undone::Lost(error)) => Err(error),
-        Err(Undone::Fence(error)) => Err(error.into()),
+        Err(Undone::Lock(error)) => Err(error),
     }
 }
 
@@ -179,7 +177,7 @@ fn returned<R: ReturnsResult>(done: Result<R::Value, Undone<R::Error>>) -> Resul
 fn kept<R: ReturnsResult>(value: R, held: &Held, on_lost: OnLost) -> Result<R::Value, Undone<R::Error>> {
     let value = value.into_result().map_err(Undone::Body)?;
     match on_lost {
-        OnLost::Cancel => held.check().map_err(Undone::Lost)?,
+        OnLost::Cancel => held.check().map_err(Undone::Lock)?,
         OnLost::Continue => {}
     }
     Ok(value)
@@ -217,7 +215,7 @@ where
     let held = guard(held);
     let mut outcome = None;
     let run = || {
-        let fence = held.fence().map_err(Undone::Lost)?;
+        let fence = held.fence().map_err(Undone::Lock)?;
         let done = blocking::once_in(&fence, connections, once, |connection: &mut C::Connection| {
             outcome = Some(Outcome::FirstRun);
             kept(body(connection), held, on_lost)

@@ -205,13 +205,13 @@ impl<T: ?Sized> AnyKey<T> for KeyOf<'_, T> {
 }
 
 /// An expression whose key has the text of a placeholder in it, as a constant `"order:<id>"` has: the compiler sees no
-/// template there, and one lock serves all orders. Warns once for each such place. `names`: the arguments of the
+/// template there, and one lock serves all orders. Warns once for each label and name. `names`: the arguments of the
 /// function.
 pub fn literal_placeholder(
     manager: &LockManager,
-    label: &str,
+    label: &'static str,
     key: &LockKey,
-    names: &'static [&'static str],
+    names: &[&'static str],
 ) {
     if key.as_str().contains('<') {
         warn_of_placeholder(manager, label, key.as_str(), names);
@@ -219,8 +219,9 @@ pub fn literal_placeholder(
 }
 
 #[cold]
-fn warn_of_placeholder(manager: &LockManager, label: &str, key: &str, names: &'static [&'static str]) {
-    static WARNED: Locked<Vec<&[&str]>> = Locked::new(Vec::new());
+fn warn_of_placeholder(manager: &LockManager, label: &'static str, key: &str, names: &[&'static str]) {
+    // Not the address of a list of names: the linker may merge equal lists of two functions.
+    static WARNED: Locked<Vec<(&str, &str)>> = Locked::new(Vec::new());
     let is_placeholder = |name: &&str| {
         let mut behind = key.match_indices('<').filter_map(|(at, _)| key[at + 1..].strip_prefix(name));
         behind.any(|behind| behind.starts_with(['>', '.', ':']))
@@ -228,10 +229,10 @@ fn warn_of_placeholder(manager: &LockManager, label: &str, key: &str, names: &'s
     let Some(name) = names.iter().copied().find(is_placeholder) else { return };
     {
         let mut warned = WARNED.lock();
-        if warned.iter().any(|before| std::ptr::eq(*before, names)) {
+        if warned.contains(&(label, name)) {
             return;
         }
-        warned.push(names);
+        warned.push((label, name));
     }
     manager.core().observers.tell(&Event::LiteralPlaceholder { label, name });
 }
@@ -273,4 +274,35 @@ impl KeyList {
 /// `keys = expr`.
 pub fn keys<K: IntoLockKey>(keys: impl IntoIterator<Item = K>) -> Vec<Result<LockKey, LockError>> {
     keys.into_iter().map(K::into_lock_key).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::observe::Observer;
+
+    #[derive(Default)]
+    struct Warnings(Mutex<Vec<String>>);
+
+    impl Observer for Warnings {
+        fn event(&self, event: &Event<'_>) {
+            if let Event::LiteralPlaceholder { label, name } = event {
+                self.0.lock().unwrap().push(format!("{label} {name}"));
+            }
+        }
+    }
+
+    /// Two functions with the same arguments may have one list of names: the linker merges equal constants.
+    #[test]
+    fn each_function_is_warned_of_once() {
+        let warnings = Arc::new(Warnings::default());
+        let manager = LockManager::in_memory_observed_by(warnings.clone());
+        let key = LockKey::new("order:<id>").unwrap();
+        for label in ["shop::pay", "shop::refund", "shop::pay"] {
+            literal_placeholder(&manager, label, &key, &["name", "id"]);
+        }
+        assert_eq!(*warnings.0.lock().unwrap(), ["shop::pay id", "shop::refund id"]);
+    }
 }

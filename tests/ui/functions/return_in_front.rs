@@ -29,4 +29,16 @@ fn in_a_macro(x: bool) -> Pin<Box<dyn Future<Output = R<bool>> + Send>> {
     return Box::pin(async move { Ok(false) });
 }
 
+fn instrument<T>(future: T, _: u8) -> T {
+    future
+}
+
+#[distributed_lock(key = "k")]
+fn in_an_argument(x: Option<u8>) -> Pin<Box<dyn Future<Output = R<bool>> + Send>> {
+    instrument(Box::pin(async move { Ok(false) }), match x {
+        Some(x) => x,
+        None => return Box::pin(async { Ok(true) }),
+    })
+}
+
 fn main() {}

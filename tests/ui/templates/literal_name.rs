@@ -9,6 +9,11 @@ pub async fn f(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+#[distributed_lock(keys = ["account:from", "account:<to>", "account/to"])]
+pub async fn several(from: u64, to: u64) -> Result<u64, LockError> {
+    Ok(from + to)
+}
+
 #[distributed_lock(key = String::from("order:id"))]
 pub async fn meant(id: u64) -> Result<u64, LockError> {
     Ok(id)
