@@ -238,6 +238,7 @@ pub trait LockStore: fmt::Debug + Send + Sync + 'static {
     /// between. The new lease lasts for the ttl from now, and waiters keep their places behind it. If another owner
     /// holds the lock, or if it is free, nothing changes. Called only if [`Abilities::replaces`] is declared.
     ///
+    /// If it is [refused](StoreError::refused), it must not have changed the holder: the ticket can then be used again.
     /// The manager may repeat it, like [`acquire`](Self::acquire). It never waits.
     ///
     /// ```

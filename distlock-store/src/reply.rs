@@ -1,10 +1,12 @@
 //! The replies of a store.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::details::OwnerDetails;
 use crate::limits::LONGEST_VALUE;
 use crate::lock_kind::LockKind;
+use crate::owner::client_of;
 
 /// The holder's name for a key that [`Release::keep`](super::Release::keep) keeps.
 ///
@@ -391,6 +393,19 @@ impl StoredLock {
     pub fn details(mut self, owner: impl Into<String>, details: OwnerDetails) -> Self {
         self.details.push((owner.into(), details));
         self
+    }
+
+    /// Adds the details of each owner whose client is known.
+    #[doc(hidden)]
+    pub fn with_clients(self, clients: &HashMap<String, OwnerDetails>) -> Self {
+        let holders = self.holders.iter().map(|(holder, _)| holder);
+        let owners: Vec<String> = holders.chain(&self.waiting).cloned().collect();
+        owners.into_iter().fold(self, |lock, owner| {
+            match client_of(&owner).and_then(|client| clients.get(client)).cloned() {
+                Some(known) => lock.details(owner, known),
+                None => lock,
+            }
+        })
     }
 
     /// Sorts the holders, the longest lease first. A lease without expiry counts as the longest.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use distlock::LockError;
 use distlock_tests::{EtcdServers, eventually, until_waiting};
 
 use crate::etcd::{LONG, process};
@@ -9,7 +10,7 @@ use crate::etcd::{LONG, process};
 #[tokio::test(flavor = "multi_thread")]
 async fn another_leader_takes_nothing_from_anybody() {
     let servers = EtcdServers::three();
-    let (one, other) = (process(&servers, "10s").await, process(&servers, "10s").await);
+    let (one, other) = (process(&servers, "60s").await, process(&servers, "60s").await);
     let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("k").ttl(LONG).fenced().wait(LONG).acquire());
     until_waiting(&one, "k", 1).await;
@@ -20,7 +21,7 @@ async fn another_leader_takes_nothing_from_anybody() {
         servers.ctl_of(leader, &["move-leader", &id]);
         eventually("another one leads", async || servers.leads(next)).await;
         guard.check().unwrap();
-        let free = one.lock("free").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        let free = one.lock("free").wait(LONG).acquire().await.unwrap();
         free.release().await.unwrap();
     }
     let first = guard.fencing_token().unwrap();
@@ -34,7 +35,7 @@ async fn another_leader_takes_nothing_from_anybody() {
 #[tokio::test(flavor = "multi_thread")]
 async fn compaction_does_not_keep_a_waiter_asleep() {
     let servers = EtcdServers::one();
-    let (one, other) = (process(&servers, "10s").await, process(&servers, "10s").await);
+    let (one, other) = (process(&servers, "60s").await, process(&servers, "60s").await);
     let mut last = 0;
     for round in 0..5 {
         let guard = one.lock("k").fenced().acquire().await.unwrap();
@@ -58,21 +59,23 @@ async fn compaction_does_not_keep_a_waiter_asleep() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_hears_at_once_what_a_former_leader_does() {
     let servers = EtcdServers::three();
-    let (one, other) = (process(&servers, "4s").await, process(&servers, "4s").await);
+    let (one, other) = (process(&servers, "12s").await, process(&servers, "12s").await);
     let leader = servers.leader();
     let guard = one.lock("k").ttl(LONG).fenced().acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("k").ttl(LONG).fenced().wait(LONG).acquire());
     until_waiting(&one, "k", 1).await;
     servers.stop(leader);
     let start = std::time::Instant::now();
-    eventually("the session would have ended", async || start.elapsed() > Duration::from_secs(6)).await;
+    eventually("the session would have ended", async || start.elapsed() > Duration::from_secs(15)).await;
     let first = guard.fencing_token().unwrap();
     guard.check().expect("the session was kept alive by the next leader");
     assert!(!waiter.is_finished());
     servers.cont(leader);
     // If the session does not end, the server does not have the defect.
     if tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.is_err() {
-        guard.release().await.unwrap();
+        // On a busy machine, the holder may hear of it later.
+        let released = guard.release().await;
+        assert!(released.as_ref().map_or_else(LockError::is_lost, |()| true), "{released:?}");
     }
     let next = waiter.await.unwrap().unwrap();
     assert!(next.fencing_token().unwrap() > first);

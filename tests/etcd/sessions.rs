@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use distlock::{Credentials, LockEvent, LockManager};
-use distlock_tests::{EtcdServers, Proxy, eventually};
+use distlock_tests::{BOUND, EtcdServers, Proxy, eventually, until_waiting};
 
 use crate::etcd::{LONG, process};
 
@@ -30,7 +30,7 @@ async fn a_session_that_the_server_ends_is_lost_at_once() {
     let lease = listed.lines().last().unwrap().trim();
     servers.ctl(&["lease", "revoke", lease]);
     // No heartbeat and no renewal would be due within the test.
-    tokio::time::timeout(Duration::from_secs(3), guard.lost()).await.expect("the watch tells");
+    tokio::time::timeout(BOUND, guard.lost()).await.expect("the watch tells");
     assert!(guard.check().unwrap_err().is_lost());
     let next = manager.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
     next.release().await.unwrap();
@@ -45,10 +45,12 @@ async fn a_cut_that_outlasts_the_session_costs_the_locks_and_nothing_else() {
     let url = format!("etcd://{}?session_timeout=2s", proxy.address());
     let manager = LockManager::connect(&url).await.unwrap();
     let guard = manager.lock("k").ttl(LONG).acquire().await.unwrap();
-    let start = Instant::now();
     proxy.refuse();
+    // A session whose last heartbeat began now would end then.
+    let end = Instant::now() + Duration::from_secs(2);
+    tokio::time::sleep_until(end.into()).await;
+    assert!(!guard.is_held(), "for {:?} longer than the session", guard.remaining());
     guard.lost().await;
-    assert!(start.elapsed() < Duration::from_secs(2), "not longer than the session: {:?}", start.elapsed());
     let other = process(&servers, "2s").await;
     other.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap().release().await.unwrap();
     proxy.pass();
@@ -90,6 +92,36 @@ async fn the_end_of_the_former_session_does_not_end_the_new_one() {
     }
     assert_eq!(connected, 1);
     next.release().await.unwrap();
+}
+
+/// The key of a session was deleted, so the session is over for its process, and its lease lives. The process asks
+/// again for its waiter, which must not hold the lock by its former place: its end is the turn of the next process.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_waiter_in_a_new_session_waits_behind_the_others_and_the_former_session_ends() {
+    let servers = EtcdServers::one();
+    let here = process(&servers, "3600s").await;
+    let session = servers.keys("distlock/sessions/").remove(0);
+    let other = process(&servers, "3600s").await;
+    let request = |manager: &LockManager| manager.lock("k").max_holders(2).ttl(LONG).wait(LONG);
+    let lost = request(&here).acquire().await.unwrap();
+    let held = request(&other).acquire().await.unwrap();
+    let waiter = tokio::spawn(request(&here).acquire());
+    until_waiting(&other, "k", 1).await;
+    let next = tokio::spawn(request(&other).acquire());
+    until_waiting(&other, "k", 2).await;
+    eventually("the session is over for its process", async || {
+        // A heartbeat or a request that comes first finds the key gone, and the session continues.
+        servers.ctl(&["del", &session]);
+        lost.check().is_err()
+    })
+    .await;
+    eventually("the places of the former session have ended", async || next.is_finished()).await;
+    assert!(!waiter.is_finished(), "both places are taken");
+    held.release().await.unwrap();
+    for holder in [next, waiter] {
+        holder.await.unwrap().unwrap().release().await.unwrap();
+    }
+    servers.has_no_locks("distlock/");
 }
 
 /// No process waits for the session of a process that was shut down.

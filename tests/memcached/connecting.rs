@@ -1,10 +1,12 @@
 //! Wrong URLs, servers and logins: each has its own error with a remedy.
 
+use std::future::pending;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use distlock::{LockError, LockManager};
+use distlock::{Credentials, LockError, LockManager};
 use distlock_fixtures::MemcachedServer;
 
 use crate::each_store::{SECRET, manager, objection, refusal};
@@ -65,7 +67,7 @@ async fn a_login_is_shown_to_a_server_that_wants_one_and_to_no_other() {
     good.lock("k").acquire().await.unwrap().release().await.unwrap();
     let builder = LockManager::builder()
         .url(with("other:wr0ng@"))
-        .credentials(|| async { Ok::<_, std::io::Error>(distlock::Credentials::new("app", SECRET)) });
+        .credentials(|| async { Ok::<_, std::io::Error>(Credentials::new("app", SECRET)) });
     builder.connect().await.unwrap().lock("k").acquire().await.unwrap().release().await.unwrap();
     // A server without a password would store the login as an item.
     let open = MemcachedServer::start();
@@ -74,21 +76,69 @@ async fn a_login_is_shown_to_a_server_that_wants_one_and_to_no_other() {
     assert_eq!(open.keys(), [""; 0]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_of_another_kind_is_refused() {
+/// The address of a server that answers the first command of each connection, by the number of the connection.
+fn server_that_says(reply: fn(usize) -> &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = listener.local_addr().unwrap().port();
+    let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
         let mut open = Vec::new();
-        for stream in listener.incoming() {
+        for (number, stream) in listener.incoming().enumerate() {
             let mut stream = stream.unwrap();
             let mut asked = [0; 64];
             if stream.read(&mut asked).is_ok_and(|read| read > 0) {
-                drop(stream.write_all(b"VERSION 1.4.39\r\n"));
+                drop(stream.write_all(format!("{}\r\n", reply(number)).as_bytes()));
             }
             open.push(stream);
         }
     });
-    let error = refusal(&format!("memcached://127.0.0.1:{port}")).await;
+    address
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_another_kind_is_refused() {
+    let address = server_that_says(|_| "VERSION 1.4.39");
+    let error = refusal(&format!("memcached://{address}")).await;
     assert!(error.to_string().contains("1.4.39 is too old"), "{error}");
+}
+
+/// Its limit (`-c`) may be reached for a moment only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_with_too_many_connections_is_asked_again() {
+    let address = server_that_says(|number| match number {
+        0 | 1 => "ERROR Too many open connections",
+        _ => "VERSION 1.6.18",
+    });
+    manager(&format!("memcached://{address}")).await;
+}
+
+/// Without versions, a release that arrives late would remove the lock of the next holder.
+#[tokio::test]
+async fn a_server_without_versions_is_refused() {
+    let server = MemcachedServer::with(&["-C"]);
+    let manager = manager(&server.url()).await;
+    // A key with a space is written by another command.
+    for key in ["k", "a b"] {
+        let error = manager.lock(key).acquire().await.unwrap_err();
+        assert!(error.is_unavailable() && error.to_string().contains("without `-C`"), "{error}");
+    }
+}
+
+/// The function that gives credentials never returns once. This costs one attempt to connect.
+#[tokio::test]
+async fn a_login_that_is_never_given_is_asked_for_again() {
+    let server = MemcachedServer::with_login("app", SECRET);
+    let calls = AtomicUsize::new(0);
+    let credentials = move || {
+        let hangs = calls.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if hangs {
+                pending::<()>().await;
+            }
+            Ok::<_, std::io::Error>(Credentials::new("app", SECRET))
+        }
+    };
+    let url = format!("memcached://{}?connect_timeout=1s", server.address());
+    let builder = LockManager::builder().url(url).credentials(credentials);
+    let manager = builder.unavailable_after(Duration::from_secs(60)).connect_lazy().unwrap();
+    manager.lock("k").acquire().await.unwrap().release().await.unwrap();
 }

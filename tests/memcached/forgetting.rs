@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use distlock::LockManager;
+use distlock::{LockError, LockManager, LostReason};
 use distlock_fixtures::{BOUND, MemcachedServer};
 
 use crate::each_store::{LONG, manager};
@@ -11,21 +11,29 @@ use crate::each_store::{LONG, manager};
 async fn a_holder_whose_item_was_evicted_is_told_with_its_next_renewal() {
     let server = MemcachedServer::with(&["-m", "2"]);
     let manager = manager(&server.url()).await;
-    let guard = manager.lock("k").ttl(Duration::from_secs(3)).acquire().await.unwrap();
+    let ttl = Duration::from_secs(60);
+    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
     let start = Instant::now();
-    let mut number = 0;
-    while guard.is_held() {
+    let (mut number, mut batches) = (0, 8);
+    let lost = loop {
         assert!(start.elapsed() < BOUND, "{number} other items do not drive it out");
-        // More items of this size than fit.
-        let mut items = String::new();
-        for _ in 0..20_000 {
-            number += 1;
-            items.push_str(&format!("set other{number} 0 0 20 noreply\r\n{number:020}\r\n"));
+        for _ in 0..batches {
+            // More items of this size than fit.
+            let mut items = String::new();
+            for _ in 0..20_000 {
+                number += 1;
+                items.push_str(&format!("set other{number} 0 0 20 noreply\r\n{number:020}\r\n"));
+            }
+            let _answered = server.ask(&format!("{items}version"), &["VERSION"]);
         }
-        let _answered = server.ask(&format!("{items}version"), &["VERSION"]);
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    assert!(guard.lost().await.is_lost());
+        // The renewal that comes by itself would be the first one after twenty seconds.
+        if let Err(error) = guard.extend(ttl).await {
+            break error;
+        }
+        // It is the newest item again.
+        batches *= 2;
+    };
+    assert!(matches!(lost, LockError::Lost { reason: LostReason::Taken, .. }), "{lost:?}");
 }
 
 /// Writes items of every size that a lock may have, until the server has refused each size.

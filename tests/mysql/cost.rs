@@ -46,8 +46,9 @@ async fn who_finds_it_busy_writes_nothing_and_who_waits_asks_less_and_less_often
     let waiting = other.lock("k").wait(Duration::from_secs(3)).acquire().await;
     assert!(waiting.unwrap_err().is_busy());
     assert_eq!(written().await, before);
-    // Three seconds of polls, with pauses of 10 ms to 100 ms, and two statements for each of the first requests.
+    // Two statements for the first request of the process, and one for each of the others. Then three seconds of polls,
+    // with pauses of 10 ms to 100 ms: fewer on a busy machine.
     let asked = count(&server, "COM_STMT_EXECUTE").await - executed;
-    assert!((80..=200).contains(&asked), "{asked}");
+    assert!((52..=200).contains(&asked), "{asked}");
     guard.release().await.unwrap();
 }

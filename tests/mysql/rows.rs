@@ -4,6 +4,7 @@ use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
 
 use crate::each_store::{LONG, manager};
+use crate::mysql::several::count;
 use crate::mysql::tables_of_its_own;
 
 #[tokio::test]
@@ -72,6 +73,29 @@ async fn fifty_thousand_rows_of_old_keys_are_removed_by_one_pass() {
     again.release().await.unwrap();
     held.check().unwrap();
     held.release().await.unwrap();
+}
+
+/// One statement for all rows could take so long that its process replaces its connections. So each statement reads
+/// 10 000 rows, and a page may need several.
+#[tokio::test]
+async fn held_keys_among_many_free_ones_are_listed_by_several_statements() {
+    const HELD: [&str; 5] = ["k00001", "k10000", "k10001", "k12345", "k25000"];
+    let server = MariaDbServer::start();
+    let manager = manager(&server.url()).await;
+    let held = HELD.map(|key| format!("'{key}'")).join(", ");
+    let rows = format!(
+        "INSERT INTO distlock_lock_1 SELECT k, IF(k IN ({held}), 'dl1:x:1', '-'), \
+         UTC_TIMESTAMP(6) + INTERVAL IF(k IN ({held}), 1, -1) HOUR, 0, 1 \
+         FROM (SELECT CONCAT('k', LPAD(seq, 5, '0')) AS k FROM seq_1_to_25000) AS keys_of_all"
+    );
+    server.run(&rows).await;
+    let before = count(&server, "COM_STMT_EXECUTE").await;
+    let (mut locks, mut found) = (manager.list("k*"), Vec::new());
+    while let Some(lock) = locks.next().await {
+        found.push(lock.unwrap().key);
+    }
+    assert_eq!(found, HELD);
+    assert!(count(&server, "COM_STMT_EXECUTE").await - before >= 3);
 }
 
 /// In this mode of MariaDB, no assignment of a statement sees another one.

@@ -19,7 +19,7 @@ pub(super) fn request(manager: &LockManager, key: &str, kind: LockKind) -> LockR
     }
 }
 
-async fn count(server: &MariaDbServer, name: &str) -> i64 {
+pub(super) async fn count(server: &MariaDbServer, name: &str) -> i64 {
     let sql = format!(
         "SELECT CAST(variable_value AS SIGNED) FROM information_schema.global_status WHERE variable_name = '{name}'"
     );
@@ -128,7 +128,8 @@ async fn settings_of_the_server_do_not_matter() {
         format!("sql_mode = '{modes}'"),
         "completion_type = 'RELEASE', autocommit = 0".to_owned(),
         "tx_isolation = 'SERIALIZABLE', completion_type = 'CHAIN'".to_owned(),
-        "collation_connection = 'utf8mb4_bin', time_zone = '+09:00'".to_owned(),
+        "collation_connection = 'utf8mb4_bin', time_zone = '+09:00', innodb_snapshot_isolation = 1"
+            .to_owned(),
     ] {
         server.run(&format!("SET GLOBAL {}", settings.replace(", ", ", GLOBAL "))).await;
         let (one, other) = (manager(&server.url()).await, manager(&server.url()).await);

@@ -1,13 +1,21 @@
 //! The lock and its protected data in one database: only the holder of the lock can commit a transaction.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use distlock::LockManager;
+use distlock::store::kit::connection::ConnectionOptions;
+use distlock::store::{
+    Acquire, AcquireReply, LockStore, Release, ReleaseReply, Renew, RenewReply, StoreError, StoreEvents,
+    StoredLock,
+};
 use distlock::testing::eventually;
 use distlock_fixtures::MariaDbServer;
+use distlock_mysql::MysqlStore;
 use mysql_async::Conn;
 use mysql_async::prelude::Queryable;
 
-use crate::each_store::manager;
+use crate::each_store::{LONG, manager};
 use crate::mysql::{ROWS_AWAITED, tables_of_its_own};
 
 /// The statement of the documentation. Returns whether the lock is held with this token.
@@ -85,6 +93,62 @@ async fn a_transaction_that_outlasts_its_lease_takes_no_other_lease_with_it() {
     assert!(guard.lost().await.is_lost());
     others.iter().for_each(|other| other.check().unwrap());
     conn.query_drop("COMMIT").await.unwrap();
+}
+
+/// The store, and the errors of its acquisitions. No request shows them, because the manager repeats these commands.
+#[derive(Debug)]
+struct Watched(MysqlStore, Arc<Mutex<Vec<String>>>);
+
+impl LockStore for Watched {
+    fn describe(&self) -> String {
+        self.0.describe()
+    }
+
+    async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
+        self.0.acquire(request).await.inspect_err(|error| self.1.lock().unwrap().push(error.to_string()))
+    }
+
+    async fn renew(&self, request: &Renew) -> Result<RenewReply, StoreError> {
+        self.0.renew(request).await
+    }
+
+    async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
+        self.0.release(request).await
+    }
+
+    async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
+        self.0.inspect(key).await
+    }
+
+    async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
+        self.0.force_release(key).await
+    }
+
+    async fn run(&self, events: StoreEvents) {
+        self.0.run(events).await;
+    }
+}
+
+/// A statement whose row was changed while it waited for the row is refused (error 1020), by default in MariaDB 11.6.2
+/// and later. Only the statement for keys without a known row is concerned, because it reads another table first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_whose_row_was_changed_while_it_waited_is_repeated() {
+    let server = MariaDbServer::start();
+    server.run("SET GLOBAL innodb_snapshot_isolation = 1").await;
+    manager(&server.url()).await.lock("k").acquire().await.unwrap().release().await.unwrap();
+    let mut conn = server.admin().await;
+    conn.query_drop("BEGIN").await.unwrap();
+    conn.query_drop("UPDATE distlock_lock_1 SET fence = fence + 1").await.unwrap();
+    let errors = Arc::default();
+    let store = MysqlStore::new(&server.url(), &ConnectionOptions::default()).unwrap();
+    let fresh = LockManager::builder().store(Watched(store, Arc::clone(&errors))).unavailable_after(LONG);
+    let fresh = fresh.connect().await.unwrap();
+    let request = tokio::spawn(fresh.lock("k").acquire());
+    eventually("it waits for the row", async || server.number(ROWS_AWAITED).await > 0).await;
+    conn.query_drop("COMMIT").await.unwrap();
+    request.await.unwrap().unwrap().release().await.unwrap();
+    let errors = errors.lock().unwrap();
+    assert!(!errors.iter().any(|error| error.contains("error 1020")), "{errors:?}");
 }
 
 /// The default of the server, or of another program, does not apply to the locks.

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use distlock_fixtures::{PostgresServer, Proxy};
-use distlock_tests::{eventually, until_waiting};
+use distlock_tests::{BOUND, eventually, until_waiting};
 
 use crate::each_store::LONG;
 use crate::postgres::manager;
@@ -39,13 +39,15 @@ async fn who_does_not_wait_is_not_served_and_who_waits_sleeps() {
     assert!((50..=55).contains(&releases), "{releases}");
     assert_eq!(calls(&server, "distlock", "serve_1").await, 0);
     let before = settled(&server, "distlock", "acquire_1", 50).await;
+    let start = Instant::now();
     let guard = one.lock("k").ttl(LONG).acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("k").wait(LONG).acquire());
     until_waiting(&one, "k", 1).await;
     tokio::time::sleep(Duration::from_secs(8)).await;
     let asked = settled(&server, "distlock", "acquire_1", before + 2).await - before;
-    // One for its first attempt, one for its place in the queue, and a heartbeat every two seconds.
-    assert!((3..=9).contains(&asked), "{asked}");
+    // One for the holder, one for its first attempt, one for its place in the queue, and a heartbeat every two seconds.
+    let most = 4 + start.elapsed().as_secs().cast_signed() / 2;
+    assert!((3..=most).contains(&asked), "{asked} of {most}");
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     // The grant was accepted without a confirmation.
@@ -106,8 +108,6 @@ async fn a_process_that_dies_while_it_waits_is_passed_over() {
     let granted = server.rows(&format!("SELECT owner FROM {schema}.lock_1 WHERE expires > now()")).await;
     assert_eq!(granted.len(), 1);
     assert_eq!(server.rows(&format!("SELECT FROM {schema}.waiter_1")).await.len(), 0);
-    let start = Instant::now();
-    waiter.await.unwrap().unwrap().release().await.unwrap();
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    tokio::time::timeout(BOUND, waiter).await.expect("it is told").unwrap().unwrap().release().await.unwrap();
     assert_eq!(server.residue(&schema, "").await, [""; 0]);
 }

@@ -9,8 +9,12 @@ pub mod certificates;
 pub mod connection;
 pub mod contended;
 pub mod duration;
+#[doc(hidden)]
+pub mod link;
 pub mod nearest;
 pub mod remembered;
+#[doc(hidden)]
+pub mod scan;
 pub mod shrink;
 #[doc(hidden)]
 pub mod sync;

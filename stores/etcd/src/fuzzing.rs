@@ -41,7 +41,7 @@ fn queue(queue: &QueueState) {
     assert_eq!(holders == 0, queue.places.is_empty(), "a lock that its first place does not hold");
     for (behind, place) in queue.places.iter().enumerate() {
         assert!(queue.in_the_way(behind, place.kind).count() <= behind);
-        assert_eq!(queue.busy(behind).map(|busy| busy.front), Some(behind <= holders));
+        assert_eq!(queue.busy(&place.owner, behind).front, behind <= holders);
         queue.has_room(place.kind);
         queue.other_kind(place.kind);
     }

@@ -37,9 +37,9 @@ use distlock_store::engine::{Failure, room};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
-    Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, KEPT, LeaseRule, List, LockStore, Publish,
-    Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
-    StoredPage, Waiting as Waits,
+    Abilities, Acquire, AcquireReply, Fencing, Finding, KEPT, LeaseRule, List, LockStore, Publish, Release,
+    ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock, StoredPage,
+    Waiting as Waits,
 };
 use errors::LinkError;
 use link::Link;
@@ -172,7 +172,7 @@ impl EtcdStore {
         if learnt == Learnt::News && seen.written.is_none() {
             return Ok(Tried::SeatChanged);
         }
-        let position = seen.position(owner);
+        let position = seen.position(owner, link.epoch.lease);
         if position.is_some_and(|behind| behind < seen.holders().len()) {
             let fence = seen.written.filter(|_| request.fences > 0).and_then(|it| u64::try_from(it).ok());
             let is_new = seen.written.is_some() && !seen.existed;
@@ -203,7 +203,7 @@ impl EtcdStore {
             return Ok(Tried::HasRoom { newest: youngest.create_revision });
         }
         let behind = position.unwrap_or(seen.places.len());
-        Ok(Tried::Answered(AcquireReply::Busy(seen.busy(behind).unwrap_or_else(Busy::by_somebody))))
+        Ok(Tried::Answered(AcquireReply::Busy(seen.busy(owner, behind))))
     }
 
     /// Requests a place until it is decided whether the owner holds the lock.

@@ -39,7 +39,7 @@ impl EtcdStore {
         let details = self.details(&link, clients.map(str::to_owned).collect()).await?;
         for (key, places) in locks {
             if let Some(lock) = QueueState::of(places).stored() {
-                page = page.lock(key, detailed(lock, &details));
+                page = page.lock(key, lock.with_clients(&details));
             }
         }
         Ok(if is_full { page.and_more() } else { page })
@@ -50,7 +50,7 @@ impl EtcdStore {
         let owners = lock.holders.iter().map(|(holder, _)| holder).chain(&lock.waiting);
         let clients = owners.filter_map(|owner| client_of(owner)).map(str::to_owned).collect();
         let details = self.details(link, clients).await?;
-        Ok(detailed(lock, &details))
+        Ok(lock.with_clients(&details))
     }
 
     /// Adds the text that the holder has published. The value is the holder's name, a line end, and the text.
@@ -91,17 +91,6 @@ impl EtcdStore {
         }
         Ok(details)
     }
-}
-
-fn detailed(lock: StoredLock, details: &HashMap<String, OwnerDetails>) -> StoredLock {
-    let owners: Vec<String> =
-        lock.holders.iter().map(|(holder, _)| holder).chain(&lock.waiting).cloned().collect();
-    owners.into_iter().fold(lock, |lock, owner| {
-        match client_of(&owner).and_then(|client| details.get(client)).cloned() {
-            Some(known) => lock.details(owner, known),
-            None => lock,
-        }
-    })
 }
 
 /// The places of each lock, the oldest first. They come in the order of their names.

@@ -118,9 +118,10 @@ impl QueueState {
         self.places.get(..alike.count()).unwrap_or_default()
     }
 
-    /// How many places are before the place of this owner. `None`: it has no place.
-    pub(super) fn position(&self, owner: &str) -> Option<usize> {
-        self.places.iter().position(|place| place.owner == owner)
+    /// How many places are before the place of this owner that lives with this lease. `None`: it has none. A place that
+    /// it had in an earlier session does not count: it ends with that session, and the next place then holds the lock.
+    pub(super) fn position(&self, owner: &str, lease: i64) -> Option<usize> {
+        self.places.iter().position(|place| place.lease == lease && place.owner == owner)
     }
 
     /// Whether a place has this name.
@@ -144,9 +145,12 @@ impl QueueState {
         self.places.len() < room(kind) && self.places.iter().all(|place| place.kind == kind)
     }
 
-    pub(super) fn busy(&self, behind: usize) -> Option<Busy> {
-        let busy = Busy::by(self.places.first()?.holder());
-        Some(if behind > self.holders().len() { busy.behind_others() } else { busy })
+    /// The places that exclude `owner`, which is after this many others.
+    pub(super) fn busy(&self, owner: &str, behind: usize) -> Busy {
+        // Its own place is one of an earlier session, which the server has not ended yet.
+        let first = self.places.first().map(Place::holder).filter(|first| *first != owner);
+        let busy = first.map_or_else(Busy::by_somebody, Busy::by);
+        if behind > self.holders().len() { busy.behind_others() } else { busy }
     }
 
     /// The data for `inspect`.
@@ -228,6 +232,21 @@ mod tests {
         let owners = |kind| seen.in_the_way(4, kind).map(|place| &*place.owner).collect::<Vec<_>>();
         assert_eq!(owners(LockKind::Shared), ["o1", "o3"]);
         assert_eq!(owners(LockKind::Exclusive), ["o0", "o1", "o2", "o3"]);
+    }
+
+    /// The owner has asked again in a new session, and the place of the former one lives for longer than it counts.
+    #[test]
+    fn the_place_of_a_former_session_is_one_of_the_places_before_the_owner() {
+        let places = ["2 holders me", "2 holders a", "2 holders b", "2 holders me"];
+        let mut seen = seen(&places);
+        (seen.places[0].lease, seen.places[3].lease) = (1, 2);
+        assert_eq!(
+            (seen.position("me", 1), seen.position("me", 2), seen.position("me", 3)),
+            (Some(0), Some(3), None)
+        );
+        assert_eq!(seen.busy("me", 3), Busy::by_somebody().behind_others());
+        assert_eq!(seen.busy("b", 2), Busy::by("me"));
+        assert_eq!(QueueState::of(Vec::new()).busy("me", 0), Busy::by_somebody());
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Seats {
         let Some(all) = self.keys.get_mut(key) else { return Learnt::Nothing };
         let Some(index) = all.iter().position(|used| used.owner == owner) else { return Learnt::Nothing };
         let mut used = all.swap_remove(index);
-        let state = if queue.position(owner).is_some() { State::Taken } else { State::Free };
+        let state = if queue.position(owner, self.lease).is_some() { State::Taken } else { State::Free };
         let is_occupied = state == State::Free && queue.has(&used.seat.place);
         if is_occupied {
             let (number, place) = free(names, key, owner, all, queue);
@@ -276,6 +276,19 @@ mod tests {
             assert_eq!(test.take(ONE).place, "r/locks/k/c.3", "the other owner has c.1");
             assert_eq!(test.learn(ONE, &places), Learnt::Nothing);
         }
+    }
+
+    /// Otherwise, the end of that place would let the next process in, and this one would hold the lock, too.
+    #[test]
+    fn a_place_of_the_former_session_is_not_the_place_of_its_owner() {
+        let mut test = Test::new();
+        test.seats.begin(7);
+        let seat = test.take(ONE);
+        test.seats.begin(8);
+        assert_eq!(test.take(ONE).place, seat.place);
+        // As read, with the lease of the former session.
+        assert_eq!(test.learn(ONE, &[(&*seat.place, value(KIND, ONE))]), Learnt::News);
+        assert_eq!((&*test.take(ONE).place, test.take(ONE).is_taken()), ("r/locks/k/c.1", false));
     }
 
     #[test]

@@ -21,6 +21,9 @@ pub(super) struct Session {
     /// The ttl to request.
     timeout: Duration,
     current: Option<Current>,
+    /// The lease of the session that is over, until the server has ended it, too. It may live for longer than this
+    /// process counts: a reply was lost, or a new leader has started all leases again.
+    former: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,13 +36,13 @@ struct Current {
 
 impl Session {
     pub(super) fn new(name: String, timeout: Duration) -> Self {
-        Session { name, timeout, current: None }
+        Session { name, timeout, current: None, former: None }
     }
 
     /// Continues the session over a new connection, or begins a new one.
     pub(super) async fn resume(&mut self, member: &Member, events: &StoreEvents) -> Result<Epoch, LinkError> {
         if self.current.is_some_and(|current| current.until.is_some_and(|until| Instant::now() >= until)) {
-            self.end(member, events).await;
+            self.is_lost(events);
         }
         if let Some(Current { lease, .. }) = self.current {
             match member.begin(self.name.clone(), lease).await {
@@ -47,25 +50,22 @@ impl Session {
                 begun => return begun,
             }
         }
+        // No session begins while places of the former one keep other processes waiting.
+        if let Some(lease) = self.former {
+            match member.revoke(lease).await {
+                Err(error) if !error.lease_is_gone => return Err(error),
+                _ => self.former = None,
+            }
+        }
         let lease = member.grant(lease_ttl(self.timeout)).await?;
         self.current = Some(Current { lease, until: None });
         member.begin(self.name.clone(), lease).await
     }
 
-    /// The session has expired by the clock of this process, and all holders have been notified. The lease on the
-    /// server is ended, too.
-    async fn end(&mut self, member: &Member, events: &StoreEvents) {
-        let lease = self.current.map(|current| current.lease);
-        self.is_lost(events);
-        if let Some(lease) = lease {
-            // If this fails, the lease expires, because no task keeps it alive.
-            drop(member.revoke(lease).await);
-        }
-    }
-
-    /// Reports that the lease no longer exists.
+    /// The session has expired by the clock of this process, or the server has ended it. All holders are notified.
     pub(super) fn is_lost(&mut self, events: &StoreEvents) {
-        if self.current.take().is_some() {
+        if let Some(Current { lease, .. }) = self.current.take() {
+            self.former = Some(lease);
             events.session_lost();
         }
     }

@@ -20,11 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use config::Config;
-use link::{Connection, LONGER, Link};
+use link::{Connection, LONGER};
 use meta::{Cas, Command, Item, LONGEST_KEY, Response, is_plain};
 
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
+use distlock_store::kit::link::Link;
 use distlock_store::{
     Abilities, Ability, Acquire, AcquireReply, Busy, Finding, KEPT, KeyRules, LeaseRule, LockKind, LockStore,
     Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents, StoredLock,
@@ -41,7 +42,7 @@ const TRIES: usize = 4;
 #[derive(Debug)]
 pub struct MemcachedStore {
     config: Config,
-    link: Link,
+    link: Link<Connection>,
     contended: Contended,
 }
 
@@ -163,7 +164,7 @@ impl MemcachedStore {
     }
 
     fn connection(&self) -> Result<Arc<Connection>, StoreError> {
-        self.link.connection()
+        self.link.get().ok_or_else(|| StoreError::not_sent("there is no connection to Memcached"))
     }
 }
 

@@ -1,7 +1,6 @@
 //! One connection with pipelined commands.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +13,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::sleep;
 
 use super::leases::Leases;
-use super::meta::{Command, Line, Response, TICK, Ttl, has_two_replies, written};
+use super::meta::{Command, Line, Response, TICK, TOO_MANY, Ttl, has_two_replies, written};
 use super::server_clock::ServerClock;
 use distlock_store::StoreError;
 use distlock_store::clock;
@@ -30,10 +29,6 @@ const MOST_BEHIND: Duration = Duration::from_secs(10);
 pub(super) const LONGER: Duration = Duration::from_secs(13);
 /// The number of bytes that are read at a time.
 const READ_TOGETHER: usize = 8 * 1024;
-
-/// The connection, while there is one.
-#[derive(Default)]
-pub(super) struct Link(Locked<Option<Arc<Connection>>>);
 
 /// A connection to one server, between two of its restarts.
 #[derive(Debug)]
@@ -92,23 +87,6 @@ pub(super) struct Driver {
     response_timeout: Duration,
 }
 
-impl Link {
-    pub(super) fn set(&self, connection: Option<Arc<Connection>>) {
-        *self.0.lock() = connection;
-    }
-
-    pub(super) fn connection(&self) -> Result<Arc<Connection>, StoreError> {
-        let connection = self.0.lock().clone();
-        connection.ok_or_else(|| StoreError::not_sent("there is no connection to Memcached"))
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &self.0.lock().is_some()).finish()
-    }
-}
-
 impl Connection {
     /// A connection on a stream that was requested at `begun`. Only the driver reads.
     pub(super) fn over(stream: TcpStream, begun: Time, response_timeout: Duration) -> (Arc<Self>, Driver) {
@@ -149,7 +127,19 @@ impl Connection {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let is_add = matches!(command, Command::Add { .. });
         let write = if has_two_replies(key, command) { Write::Awaited { is_add } } else { Write::None };
-        Ok(self.send(written(key, command, number), number, write).await?.to(command))
+        let said = self.send(written(key, command, number), number, write).await?.to(command);
+        let version = match &said {
+            Response::Done(version) => *version,
+            Response::Found(item) | Response::Exists(Some(item)) => Some(item.cas),
+            _ => None,
+        };
+        // Under a version of zero, a late release would remove the item of the next holder.
+        if version == Some(0) {
+            return Err(StoreError::refused(format!(
+                "the item of `{key}` has no version: start the server without `-C`, which switches versions (CAS) off"
+            )));
+        }
+        Ok(said)
     }
 
     /// Sends a command that is not for an item.
@@ -201,6 +191,8 @@ fn remedy(said: &str) -> &'static str {
         "the server requires a user and a password: `memcached://user:password@host:port`"
     } else if said.contains("out of memory") {
         "the server is full and may not evict other items (`-M`): give it more memory (`-m`)"
+    } else if said.contains(TOO_MANY) {
+        "raise the limit of the server (`-c`), or close connections of other programs"
     } else if said.starts_with("SERVER_ERROR") {
         "check the server"
     } else {
@@ -362,6 +354,12 @@ mod tests {
             (answer.line.value, String::from_utf8_lossy(answer.value).into_owned(), answer.length)
         };
         RawResponse::first_of(text.as_bytes()).map(|answer| answer.map(said))
+    }
+
+    #[test]
+    fn a_server_at_its_limit_of_connections_names_the_option_that_raises_it() {
+        assert!(remedy("ERROR Too many open connections").contains("`-c`"));
+        assert!(remedy("ERROR").contains("1.6.12 or later"));
     }
 
     #[test]

@@ -14,7 +14,10 @@ const MARK: &str = "dl1:";
 /// The longest key: with the prefix and in base64, it has 250 bytes.
 pub(super) const LONGEST_KEY: usize = 250 / 4 * 3 - MARK.len();
 
-/// The version of an item. It changes with every write, and restarts with the server.
+/// What a server at its limit says to a new connection (`ERROR Too many open connections`), before it closes it.
+pub(super) const TOO_MANY: &str = "Too many open connections";
+
+/// The version of an item. It changes with every write, and restarts with the server. Zero: the server keeps none.
 pub(super) type Cas = u64;
 
 /// A command for one item.
@@ -167,6 +170,7 @@ impl<'a> Line<'a> {
     /// command.
     pub(super) fn said(self, value: &[u8], number: u32) -> Option<Response> {
         match self.code {
+            "ERROR" if self.text.contains(TOO_MANY) => return Some(Response::Failed(self.text.to_owned())),
             "ERROR" | "CLIENT_ERROR" => return Some(Response::Refused(self.text.to_owned())),
             "SERVER_ERROR" => return Some(Response::Failed(self.text.to_owned())),
             _ => {}
@@ -266,6 +270,12 @@ mod tests {
                 Some(Response::Failed("SERVER_ERROR out of memory".to_owned())),
             ),
             ("CLIENT_ERROR bad", "", Some(Response::Refused("CLIENT_ERROR bad".to_owned()))),
+            (
+                "ERROR Too many open connections",
+                "",
+                Some(Response::Failed("ERROR Too many open connections".to_owned())),
+            ),
+            ("ERROR", "", Some(Response::Refused("ERROR".to_owned()))),
             ("WHAT", "", None),
             ("", "", None),
         ] {

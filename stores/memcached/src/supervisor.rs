@@ -67,10 +67,15 @@ impl MemcachedStore {
     /// Checks that the server can be used, reports that it is ready, and then checks the connection regularly. Returns
     /// the error.
     async fn look_after(&self, connection: &Connection, ready: impl FnOnce()) -> StoreError {
-        if let Err(error) = self.greet(connection).await {
-            return error;
+        let limit = self.config.connect_timeout;
+        match timeout(limit, self.greet(connection)).await {
+            Ok(Ok(())) => ready(),
+            Ok(Err(error)) => return error,
+            Err(_) => {
+                let text = format!("neither the server nor `credentials` has answered within {limit:?}");
+                return StoreError::not_sent(text);
+            }
         }
-        ready();
         loop {
             tokio::time::sleep(PROBE_INTERVAL).await;
             if let Err(error) = connection.ask_line("mn").await {

@@ -14,8 +14,8 @@ const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('innodb_fl
 
 impl MysqlStore {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
-        let answer = self.link.ask(&pool, Statement::Text(&|_| SETTINGS.to_owned()), limit).await?;
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
+        let answer = pool.ask(Statement::Text(&|_| SETTINGS.to_owned()), limit).await?;
         let pairs = answer.rows.iter().map(|row| Ok((column(row, 0)?, column(row, 1)?)));
         Ok(of_settings(&pairs.collect::<Result<_, StoreError>>()?))
     }

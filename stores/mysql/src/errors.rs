@@ -25,9 +25,10 @@ fn code(error: &Error) -> Option<u16> {
 }
 
 /// The statement lost against another transaction, or waited too long for a row. It has done nothing, and is retried
-/// immediately.
+/// immediately. (1020: a row was changed after the statement began. MariaDB 11.6.2 or later reports this unless
+/// `innodb_snapshot_isolation` is off.)
 pub(super) fn is_conflict(error: &Error) -> bool {
-    matches!(code(error), Some(1205 | 1213))
+    matches!(code(error), Some(1020 | 1205 | 1213))
 }
 
 /// The statement waited too long for a row.
@@ -133,7 +134,7 @@ fn temporary(code: u16, said: String, moment: Phase) -> StoreError {
         // Too many connections; a limit of the user.
         1040 | 1203 | 1226 if moment == Phase::Connecting => StoreError::not_sent(said),
         // Rolled back: a conflict, an interruption by the administrator, a time limit, a full disk.
-        1040 | 1203 | 1205 | 1213 | 1226 | 1317 | 1969 | 3024 | 1021 | 1114 => StoreError::later(said),
+        1020 | 1040 | 1203 | 1205 | 1213 | 1226 | 1317 | 1969 | 3024 | 1021 | 1114 => StoreError::later(said),
         _ if moment == Phase::Connecting => StoreError::not_sent(said),
         // The connection or the server ends. Its last command may have been committed.
         _ => StoreError::unknown(said),
@@ -156,6 +157,7 @@ mod tests {
     #[test]
     fn what_may_have_been_committed_is_unknown() {
         for (code, kind) in [
+            (1020, Failure::Later),
             (1213, Failure::Later),
             (1317, Failure::Later),
             (1290, Failure::Later),
@@ -170,6 +172,7 @@ mod tests {
         ] {
             assert_eq!(of(&server(code), Phase::Asking).kind, kind, "{code}");
         }
+        assert!(is_conflict(&server(1020)) && is_conflict(&server(1205)) && !is_conflict(&server(1053)));
         let broken = Error::Driver(DriverError::ConnectionClosed);
         assert_eq!(of(&broken, Phase::Asking).kind, Failure::Unknown);
         assert_eq!(of(&broken, Phase::Connecting).kind, Failure::NotSent);

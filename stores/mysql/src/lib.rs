@@ -22,11 +22,12 @@ mod supervisor;
 mod tls;
 
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use config::MysqlConfig;
 use kinds::kind_of;
-use link::{Limit, Link, Pool, Statement, StatementResult};
+use link::{Limit, Pool, Statement};
 use mysql_async::Value;
 use schema::Schema;
 use several::Texts;
@@ -35,6 +36,7 @@ use statements::{Acquired, KeyState, Statements, Values, after, column, garbled,
 use distlock_store::engine::Failure;
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::kit::contended::Contended;
+use distlock_store::kit::link::Link;
 use distlock_store::kit::remembered::Remembered;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Publish, Release,
@@ -69,17 +71,11 @@ pub struct MysqlStore {
     config: MysqlConfig,
     statements: Statements,
     texts: Texts,
-    link: Link,
+    link: Link<Pool>,
     contended: Contended,
     /// The keys that had a row when this process last used them, with the kind of its last lock. Any process may have
     /// removed rows that were unused for long.
     known: Remembered<LockKind>,
-}
-
-/// Why a statement changed nothing: it was too late, or there was nothing to change.
-enum Missed {
-    Late,
-    NothingToDo,
 }
 
 impl MysqlStore {
@@ -94,19 +90,13 @@ impl MysqlStore {
         Ok(MysqlStore { config, statements, texts, link: Link::default(), contended, known })
     }
 
-    async fn prepared(
-        &self,
-        pool: &Pool,
-        sql: &str,
-        values: &(dyn Fn(i64) -> Values + Sync),
-        limit: Limit,
-    ) -> Result<StatementResult, StoreError> {
-        self.link.ask(pool, Statement::Prepared(sql, values), limit).await
+    fn pool(&self) -> Result<Arc<Pool>, StoreError> {
+        self.link.get().ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
     }
 
     /// Reads the holder of a key.
     async fn look(&self, pool: &Pool, key: &str, limit: Limit) -> Result<KeyState, StoreError> {
-        let answer = self.prepared(pool, &self.statements.look, &|_| vec![bytes(key)], limit).await?;
+        let answer = pool.prepared(&self.statements.look, &|_| vec![bytes(key)], limit).await?;
         let found = KeyState::of(&answer.rows)?;
         pool.learn(found.clock);
         Ok(found)
@@ -147,7 +137,7 @@ impl MysqlStore {
             values.extend([bytes(&request.key), not_after.into()]);
             values
         };
-        let answer = self.prepared(pool, &self.statements.acquire, &values, limit).await?;
+        let answer = pool.prepared(&self.statements.acquire, &values, limit).await?;
         Acquired::of(answer.number)
     }
 
@@ -169,7 +159,7 @@ impl MysqlStore {
             values.extend(assigned(request));
             values
         };
-        let answer = self.prepared(pool, &self.statements.acquire_new, &values, limit).await?;
+        let answer = pool.prepared(&self.statements.acquire_new, &values, limit).await?;
         Acquired::of(answer.number)
     }
 
@@ -181,23 +171,23 @@ impl MysqlStore {
         ))
     }
 
-    /// Executes a statement that changes one row if it is in time. If it was too late, it is executed a second time. If
-    /// there was nothing to change, returns the state of the key.
+    /// Executes a statement that changes one row if it is in time. If it was too late, as the state of the key shows,
+    /// it is executed a second time. If there was nothing to change, returns that state.
     async fn change(
         &self,
         key: &str,
         sql: &str,
         values: &(dyn Fn(i64) -> Values + Sync),
-        missed: impl Fn(&KeyState) -> Missed,
+        was_late: impl Fn(&KeyState) -> bool,
         limit: Limit,
     ) -> Result<Option<KeyState>, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         for _ in 0..2 {
-            if self.prepared(&pool, sql, values, limit).await?.affected > 0 {
+            if pool.prepared(sql, values, limit).await?.affected > 0 {
                 return Ok(None);
             }
             let found = self.look(&pool, key, limit).await?;
-            if let Missed::NothingToDo = missed(&found) {
+            if !was_late(&found) {
                 return Ok(Some(found));
             }
         }
@@ -211,17 +201,17 @@ impl MysqlStore {
         ttl: i64,
         limit: Limit,
     ) -> Result<HashSet<Vec<u8>>, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         let pairs: Vec<(&str, &str)> =
             some.iter().map(|request| (&*request.key, request.owner.as_str())).collect();
         for _ in 0..2 {
             let renew = |not_after| self.statements.renew_all(&pairs, ttl, not_after);
-            let renewed = self.link.ask(&pool, Statement::Text(&renew), limit).await?.affected;
+            let renewed = pool.ask(Statement::Text(&renew), limit).await?.affected;
             if usize::try_from(renewed) == Ok(pairs.len()) {
                 return Ok(pairs.iter().map(|(key, _)| key.as_bytes().to_vec()).collect());
             }
             let held = |_| self.statements.held_of(&pairs);
-            let held = self.link.ask(&pool, Statement::Text(&held), limit).await?;
+            let held = pool.ask(Statement::Text(&held), limit).await?;
             let held: HashSet<Vec<u8>> =
                 held.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
             // A key that its owner holds now was also held before, because no other client acquires a lock for this
@@ -258,7 +248,7 @@ impl LockStore for MysqlStore {
     }
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
-        let (pool, limit, key) = (self.link.pool()?, Limit::of_a_command(), &request.key);
+        let (pool, limit, key) = (self.pool()?, Limit::of_a_command(), &request.key);
         // A request that polls reads first. The statement that acquires would lock the row for a moment.
         if self.contended.is(key) {
             let found = self.look(&pool, key, limit).await?;
@@ -283,7 +273,7 @@ impl LockStore for MysqlStore {
             let Ok(found) = self.look(&pool, key, limit).await else { break };
             if found.ends_ahead {
                 let values = |not_after: i64| vec![bytes(key), not_after.into()];
-                self.prepared(&pool, &self.statements.end_now, &values, limit).await?;
+                pool.prepared(&self.statements.end_now, &values, limit).await?;
             } else if let Some(reply) = self.obstacle(&pool, request, found, limit).await? {
                 return Ok(reply);
             }
@@ -300,15 +290,15 @@ impl LockStore for MysqlStore {
         }
         let (owner, ttl) = (owner.as_str(), micros(*ttl));
         let values = |not_after: i64| vec![ttl.into(), bytes(key), bytes(owner), not_after.into()];
-        let missed = |found: &KeyState| still(found, owner);
+        let is_held = |found: &KeyState| found.is_held_by(owner);
         let renewed =
-            self.change(key, &self.statements.renew, &values, missed, Limit::of_a_command()).await?;
+            self.change(key, &self.statements.renew, &values, is_held, Limit::of_a_command()).await?;
         Ok(if renewed.is_none() { RenewReply::Renewed } else { RenewReply::NotHeld })
     }
 
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let Release { key, owner, keep, .. } = request;
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
         let is_several = self.known.get(key).is_some_and(|kind| kind != LockKind::Exclusive);
         if is_several && self.leave(&pool, request, limit).await? {
             return Ok(ReleaseReply::Released);
@@ -316,8 +306,8 @@ impl LockStore for MysqlStore {
         let (owner, (next, stays)) = (owner.as_str(), after(*keep));
         let values =
             |not_after: i64| vec![bytes(next), stays.into(), bytes(key), bytes(owner), not_after.into()];
-        let missed = |found: &KeyState| still(found, owner);
-        let is_released = match self.change(key, &self.statements.release, &values, missed, limit).await? {
+        let is_held = |found: &KeyState| found.is_held_by(owner);
+        let is_released = match self.change(key, &self.statements.release, &values, is_held, limit).await? {
             None => true,
             // This process has since locked the key as another kind, or the owner is one of another process.
             Some(found) if found.is_several() && !is_several => self.leave(&pool, request, limit).await?,
@@ -327,15 +317,14 @@ impl LockStore for MysqlStore {
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
         let found = self.look(&pool, key, limit).await?;
         let Some((holder, remaining)) = found.holder else { return Ok(None) };
         match kind_of(&holder) {
             LockKind::Exclusive => {
                 let lock = StoredLock::new(LockKind::Exclusive).holder(holder, Some(remaining));
                 // If the administrator has not created this table yet, nothing was published.
-                let found =
-                    self.prepared(&pool, &self.statements.published, &|_| vec![bytes(key)], limit).await;
+                let found = pool.prepared(&self.statements.published, &|_| vec![bytes(key)], limit).await;
                 found.map_or(Ok(vec![]), |found| found.rows.iter().map(said).collect()).map(|said: Vec<_>| {
                     Some(said.into_iter().fold(lock, |lock, (owner, said)| lock.published(&owner, said)))
                 })
@@ -347,19 +336,19 @@ impl LockStore for MysqlStore {
     async fn publish(&self, request: &Publish) -> Result<(), StoreError> {
         let Publish { key, owner, value, .. } = request;
         let values = |not_after: i64| vec![bytes(value), bytes(key), bytes(owner.as_str()), not_after.into()];
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
-        self.prepared(&pool, &self.statements.publish, &values, limit).await?;
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
+        pool.prepared(&self.statements.publish, &values, limit).await?;
         Ok(())
     }
 
     async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
         let Publish { key, owner, .. } = request;
         let values = |not_after: i64| vec![bytes(key), bytes(owner.as_str()), not_after.into()];
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
-        let removed = self.prepared(&pool, &self.statements.unpublish, &values, limit).await;
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
+        let removed = pool.prepared(&self.statements.unpublish, &values, limit).await;
         match removed {
             Err(error) if error.kind == Failure::Refused => {
-                self.prepared(&pool, &self.statements.disown, &values, limit).await.map(drop)
+                pool.prepared(&self.statements.disown, &values, limit).await.map(drop)
             }
             removed => removed.map(drop),
         }
@@ -367,7 +356,7 @@ impl LockStore for MysqlStore {
 
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
+        let (pool, limit) = (self.pool()?, Limit::of_a_command());
         let (tokens, ttl, new) = (Value::from(*fences), Value::from(micros(*ttl)), bytes(owner.as_str()));
         let replace = |not_after: i64| {
             let (old, not_after) = (bytes(holder.as_str()), not_after.into());
@@ -376,12 +365,12 @@ impl LockStore for MysqlStore {
         let again =
             |not_after: i64| vec![tokens.clone(), ttl.clone(), bytes(key), new.clone(), not_after.into()];
         for _ in 0..2 {
-            let replaced = self.prepared(&pool, &self.statements.replace, &replace, limit).await?;
+            let replaced = pool.prepared(&self.statements.replace, &replace, limit).await?;
             if let Some(Acquired::Now { first }) = Acquired::of(replaced.number)? {
                 self.known.set(key, LockKind::Exclusive);
                 return Ok(ReplaceReply::Replaced { fence: Some(first) });
             }
-            let repeated = self.prepared(&pool, &self.statements.replace_again, &again, limit).await?;
+            let repeated = pool.prepared(&self.statements.replace_again, &again, limit).await?;
             if let Some(Acquired::Before { first }) = Acquired::of(repeated.number)? {
                 return Ok(ReplaceReply::AlreadyHeld { fence: Some(first) });
             }
@@ -403,10 +392,7 @@ impl LockStore for MysqlStore {
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
         let values = |not_after: i64| vec![bytes(key), not_after.into()];
-        let is_held = |found: &KeyState| match found.holder {
-            Some(_) => Missed::Late,
-            None => Missed::NothingToDo,
-        };
+        let is_held = |found: &KeyState| found.holder.is_some();
         // The rows of several holders no longer count.
         let limit = Limit::of_a_command();
         Ok(self.change(key, &self.statements.force_release, &values, is_held, limit).await?.is_none())
@@ -446,7 +432,7 @@ impl LockStore for MysqlStore {
     }
 
     async fn close(&self) {
-        let pool = self.link.pool();
+        let pool = self.link.get();
         self.link.set(None);
         for conn in pool.map(|pool| pool.close()).unwrap_or_default() {
             // Without this, the server would log a lost connection.
@@ -466,11 +452,6 @@ fn assigned(request: &Acquire) -> Values {
     let Acquire { owner, ttl, fences, .. } = request;
     let who = || bytes(owner.as_str());
     vec![who(), Value::from(*fences), who(), who(), Value::from(micros(*ttl))]
-}
-
-/// If the owner still holds the key, the statement was too late.
-fn still(found: &KeyState, owner: &str) -> Missed {
-    if found.is_held_by(owner) { Missed::Late } else { Missed::NothingToDo }
 }
 
 fn bytes(text: &str) -> Value {

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,12 +34,6 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const _: () = assert!(NOT_AFTER.as_millis() + 2 * LONGEST_WAIT.as_millis() < LATE_COMMANDS.as_millis());
 /// The pause between a conflict and the retry.
 const AFTER_CONFLICT: Duration = Duration::from_millis(2);
-
-/// The connections, while there are any.
-#[derive(Default)]
-pub(super) struct Link {
-    pool: Locked<Option<Arc<Pool>>>,
-}
 
 /// Connections to one server, which are replaced together.
 #[derive(Debug)]
@@ -103,74 +96,6 @@ impl Limit {
     }
 }
 
-impl Link {
-    /// Commands use this pool from now on. `None`: no commands can be sent.
-    pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
-        *self.pool.lock() = pool;
-    }
-
-    /// The connections, if there are any now.
-    pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
-        let pool = self.pool.lock().clone();
-        pool.ok_or_else(|| StoreError::not_sent("there is no connection to MySQL"))
-    }
-
-    /// Executes a statement, and retries it if it lost against another one.
-    pub(super) async fn ask(
-        &self,
-        pool: &Pool,
-        statement: Statement<'_>,
-        limit: Limit,
-    ) -> Result<StatementResult, StoreError> {
-        let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
-        loop {
-            let mut taken = pool.take(limit).await?;
-            let end = limit.end.min(tokio::time::Instant::now() + pool.response_timeout);
-            let asked = timeout_at(end, carry_out(&mut taken.conn, &statement, pool.not_after())).await;
-            match asked {
-                Ok(Ok(answer)) => {
-                    pool.give_back(taken.conn, Instant::now());
-                    return Ok(answer);
-                }
-                Ok(Err(error)) if !error.is_fatal() => {
-                    pool.give_back(taken.conn, Instant::now());
-                    if errors::is_read_only(&error) {
-                        // Another server may accept writes by now.
-                        return Err(pool.fail(errors::of(&error, Phase::Asking)));
-                    }
-                    let pause = pauses.next_pause();
-                    let is_over = errors::is_of_a_row(&error) && !limit.is_patient;
-                    if is_over
-                        || !errors::is_conflict(&error)
-                        || tokio::time::Instant::now() + pause >= limit.end
-                    {
-                        return Err(errors::of(&error, Phase::Asking));
-                    }
-                    tokio::time::sleep(pause).await;
-                }
-                Ok(Err(error)) => return Err(pool.fail(errors::of(&error, Phase::Asking))),
-                Err(_) => {
-                    let silent = StoreError::unknown("the server does not answer");
-                    // The connection is dropped here, with its command.
-                    if end < limit.end {
-                        return Err(pool.fail(silent));
-                    }
-                    // Most of the time had passed before this was sent, so the silence does not prove that the server
-                    // has failed.
-                    pool.is_one_less();
-                    return Err(silent);
-                }
-            }
-        }
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &self.pool.lock().is_some()).finish()
-    }
-}
-
 impl Pool {
     /// `clock` is the time of the server's clock, and when it was read.
     pub(super) fn new(conn: Conn, clock: (Instant, i64), response_timeout: Duration) -> Self {
@@ -190,6 +115,64 @@ impl Pool {
     pub(super) fn add(&self, conn: Conn) {
         self.count.fetch_add(1, Ordering::Relaxed);
         self.give_back(conn, Instant::now());
+    }
+
+    /// Executes a statement, and retries it if it lost against another one.
+    pub(super) async fn ask(
+        &self,
+        statement: Statement<'_>,
+        limit: Limit,
+    ) -> Result<StatementResult, StoreError> {
+        let mut pauses = Backoff::beginning_with(AFTER_CONFLICT);
+        loop {
+            let mut taken = self.take(limit).await?;
+            let end = limit.end.min(tokio::time::Instant::now() + self.response_timeout);
+            let asked = timeout_at(end, carry_out(&mut taken.conn, &statement, self.not_after())).await;
+            match asked {
+                Ok(Ok(answer)) => {
+                    self.give_back(taken.conn, Instant::now());
+                    return Ok(answer);
+                }
+                Ok(Err(error)) if !error.is_fatal() => {
+                    self.give_back(taken.conn, Instant::now());
+                    if errors::is_read_only(&error) {
+                        // Another server may accept writes by now.
+                        return Err(self.fail(errors::of(&error, Phase::Asking)));
+                    }
+                    let pause = pauses.next_pause();
+                    let is_over = errors::is_of_a_row(&error) && !limit.is_patient;
+                    if is_over
+                        || !errors::is_conflict(&error)
+                        || tokio::time::Instant::now() + pause >= limit.end
+                    {
+                        return Err(errors::of(&error, Phase::Asking));
+                    }
+                    tokio::time::sleep(pause).await;
+                }
+                Ok(Err(error)) => return Err(self.fail(errors::of(&error, Phase::Asking))),
+                Err(_) => {
+                    let silent = StoreError::unknown("the server does not answer");
+                    // The connection is dropped here, with its command.
+                    if end < limit.end {
+                        return Err(self.fail(silent));
+                    }
+                    // Most of the time had passed before this was sent, so the silence does not prove that the server
+                    // has failed.
+                    self.is_one_less();
+                    return Err(silent);
+                }
+            }
+        }
+    }
+
+    /// Executes a statement that is used often.
+    pub(super) async fn prepared(
+        &self,
+        sql: &str,
+        values: &(dyn Fn(i64) -> Values + Sync),
+        limit: Limit,
+    ) -> Result<StatementResult, StoreError> {
+        self.ask(Statement::Prepared(sql, values), limit).await
     }
 
     /// Marks all connections to be replaced for this reason, and returns it.

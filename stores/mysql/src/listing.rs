@@ -2,24 +2,40 @@
 
 use std::collections::HashMap;
 
+use mysql_async::Value;
+
 use super::MysqlStore;
 use super::kinds::kind_of;
 use super::link::Limit;
-use super::statements::{Held, end_of};
+use super::statements::{FREE, Held};
+use distlock_store::kit::scan::Scan;
 use distlock_store::{List, LockKind, StoreError, StoredLock, StoredPage};
 
+/// The number of rows that one statement reads.
+const READ_TOGETHER: i64 = 10_000;
+
 impl MysqlStore {
+    /// The keys that are free have rows, too: see `Scan`.
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
-        let beginning = request.beginning.as_bytes();
-        let most = u64::try_from(request.most).unwrap_or(u64::MAX);
-        // No key lies between a key and the same key with a zero byte after it.
-        let first = request.after.as_ref().map(|after| [after.as_bytes(), &[0]].concat());
-        let first = first.unwrap_or_else(|| beginning.to_vec());
-        let values = |_| vec![first.clone().into(), end_of(beginning).into(), most.into()];
-        let (pool, limit) = (self.link.pool()?, Limit::of_a_command());
-        let answer = self.prepared(&pool, &self.statements.list, &values, limit).await?;
-        let held = answer.rows.iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
-        let is_full = held.len() >= request.most;
+        let (pool, limit, mut scan) = (self.pool()?, Limit::of_a_command(), Scan::of(request));
+        let mut held: Vec<Held> = Vec::new();
+        let has_more = loop {
+            let most = u64::try_from(request.most - held.len()).unwrap_or(u64::MAX);
+            let values = |_| {
+                let [first, end] = [&scan.first, &scan.end].map(|key| Value::from(key.as_slice()));
+                let (rows, most) = (READ_TOGETHER.into(), most.into());
+                vec![first.clone(), end.clone(), rows, most, first, end, (READ_TOGETHER - 1).into()]
+            };
+            let answer = pool.prepared(&self.statements.list, &values, limit).await?;
+            let found = answer.rows.iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;
+            let (last, found): (Vec<_>, Vec<_>) = found.into_iter().partition(|held| held.owner == FREE);
+            held.extend(found);
+            match last.first() {
+                _ if held.len() >= request.most => break true,
+                Some(last) if scan.continues(last.key.as_bytes(), held.len())? => {}
+                last => break last.is_some(),
+            }
+        };
         let is_several = |held: &&Held| kind_of(&held.owner) != LockKind::Exclusive;
         let several: Vec<&str> = held.iter().filter(is_several).map(|held| &*held.key).collect();
         let mut holders: HashMap<String, Vec<Held>> = HashMap::new();
@@ -35,6 +51,6 @@ impl MysqlStore {
             let shown = if kind == LockKind::Exclusive { vec![held] } else { of_several };
             page.lock(key, shown.into_iter().fold(StoredLock::new(kind), Held::onto))
         });
-        Ok(if is_full { page.and_more() } else { page })
+        Ok(if has_more { page.and_more() } else { page })
     }
 }

@@ -33,7 +33,7 @@ impl MysqlStore {
             return;
         }
         let pause = PRUNE_INTERVAL.mul_f64(0.5 + fastrand::f64());
-        drop(self.prepared(pool, &self.texts.remove, &|_| Vec::new(), Limit::of_a_command()).await);
+        drop(pool.prepared(&self.texts.remove, &|_| Vec::new(), Limit::of_a_command()).await);
         let (highest, pause) = match pruning.highest.take() {
             Some(highest) => {
                 drop(self.remove_idle(pool, highest).await);
@@ -53,7 +53,7 @@ impl MysqlStore {
         loop {
             let values = |_| vec![behind.clone().into(), PAGE.into()];
             let limit = Limit::of_a_command();
-            let answer = self.prepared(pool, &self.statements.highest_idle, &values, limit).await?;
+            let answer = pool.prepared(&self.statements.highest_idle, &values, limit).await?;
             let row = answer.rows.first().ok_or_else(|| garbled("no row"))?;
             highest = highest.max(column::<Option<i64>>(row, 2)?);
             match column::<Option<Vec<u8>>>(row, 0)? {
@@ -63,7 +63,7 @@ impl MysqlStore {
         }
         if let Some(highest) = highest {
             let (values, limit) = (|_| vec![highest.into()], Limit::of_a_command());
-            self.prepared(pool, &self.statements.raise_floor, &values, limit).await?;
+            pool.prepared(&self.statements.raise_floor, &values, limit).await?;
         }
         Ok(highest)
     }
@@ -75,15 +75,15 @@ impl MysqlStore {
         loop {
             let values = |_| vec![behind.clone().into(), highest.into(), PAGE.into()];
             let limit = Limit::of_a_command();
-            let answer = self.prepared(pool, &self.statements.idle, &values, limit).await?;
+            let answer = pool.prepared(&self.statements.idle, &values, limit).await?;
             let keys: Vec<Vec<u8>> =
                 answer.rows.iter().map(|row| column(row, 0)).collect::<Result<_, _>>()?;
             for keys in keys.chunks(BATCH) {
                 let remove = |_| self.statements.remove(keys, highest);
-                self.link.ask(pool, Statement::Text(&remove), Limit::of_a_command()).await?;
+                pool.ask(Statement::Text(&remove), Limit::of_a_command()).await?;
                 // An administrator may not have created the table, or not allow it.
                 let values = |_| self.statements.remove_values(keys);
-                drop(self.link.ask(pool, Statement::Text(&values), Limit::of_a_command()).await);
+                drop(pool.ask(Statement::Text(&values), Limit::of_a_command()).await);
             }
             match keys.last() {
                 Some(last) if keys.len() == PAGE => behind.clone_from(last),

@@ -154,7 +154,7 @@ impl MysqlStore {
         sql: &(dyn Fn(i64) -> String + Sync),
         limit: Limit,
     ) -> Result<u64, StoreError> {
-        let answer = self.link.ask(pool, Statement::Text(sql), limit).await?;
+        let answer = pool.ask(Statement::Text(sql), limit).await?;
         column(answer.rows.first().ok_or_else(|| garbled("no row"))?, 0)
     }
 
@@ -165,10 +165,10 @@ impl MysqlStore {
         ttl: i64,
         limit: Limit,
     ) -> Result<Vec<RenewReply>, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         for _ in 0..2 {
             let renew = |not_after| self.texts.renew(requests, ttl, not_after);
-            let answer = self.link.ask(&pool, Statement::Text(&renew), limit).await?;
+            let answer = pool.ask(Statement::Text(&renew), limit).await?;
             let held: Vec<(Vec<u8>, Vec<u8>, bool)> = answer
                 .rows
                 .iter()
@@ -201,7 +201,7 @@ impl MysqlStore {
         limit: Limit,
     ) -> Result<Vec<Held>, StoreError> {
         let holders = |_| self.texts.holders(keys, most);
-        let answer = self.link.ask(pool, Statement::Text(&holders), limit).await?;
+        let answer = pool.ask(Statement::Text(&holders), limit).await?;
         answer.rows.iter().map(Held::of).collect()
     }
 

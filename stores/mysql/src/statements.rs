@@ -13,7 +13,7 @@ use distlock_store::{LockKind, StoreError, StoredLock};
 pub(super) type Values = Vec<Value>;
 
 /// The owner column of a free key.
-const FREE: &str = "-";
+pub(super) const FREE: &str = "-";
 
 /// The texts of the statements, which name the tables.
 #[derive(Debug)]
@@ -37,8 +37,9 @@ pub(super) struct Statements {
     pub(super) end_now: String,
     /// key. Always returns one row: the server's clock, the holder, and the remaining time of its lease.
     pub(super) look: String,
-    /// The first key, the end of the keys, how many. Returns each held key, its holder, and the remaining time of its
-    /// lease.
+    /// The first key, the end of the keys, how many rows to read, how many locks to return, the first key, the end of
+    /// the keys, the number of rows less one. Returns each held key, its holder, and the remaining time of its lease.
+    /// If there may be more keys, it also returns the last key that was read, as a free one.
     pub(super) list: String,
     /// The text to publish, key, owner, not_after.
     pub(super) publish: String,
@@ -123,8 +124,10 @@ impl Statements {
                  FROM (SELECT 1) AS always LEFT JOIN @lock ON k = ?",
             ),
             list: schema.fill(
-                "SELECT k, owner, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) FROM @lock \
-                 WHERE k >= ? AND k < ? AND owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?",
+                "(SELECT k, owner, TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(6), expires) \
+                 FROM (SELECT k, owner, expires FROM @lock WHERE k >= ? AND k < ? ORDER BY k LIMIT ?) AS batch \
+                 WHERE owner <> '-' AND expires > UTC_TIMESTAMP(6) ORDER BY k LIMIT ?) \
+                 UNION ALL (SELECT k, '-', 0 FROM @lock WHERE k >= ? AND k < ? ORDER BY k LIMIT 1 OFFSET ?) ORDER BY k",
             ),
             table: schema.fill("@lock"),
             values: schema.fill("@value"),
@@ -288,11 +291,6 @@ impl Held {
     }
 }
 
-/// The end of the keys with this beginning. No other key lies between them, because UTF-8 never contains this byte.
-pub(super) fn end_of(beginning: &[u8]) -> Vec<u8> {
-    [beginning, &[0xff]].concat()
-}
-
 pub(super) fn column<T: FromValue>(row: &Row, at: usize) -> Result<T, StoreError> {
     row.get_opt(at).and_then(Result::ok).ok_or_else(|| garbled(&format!("column {at}")))
 }
@@ -329,17 +327,6 @@ mod tests {
         let sql = statements.held_of(&[("a'b\\", "dl1:x:1"), ("\u{0}", "o")]);
         assert!(sql.contains("k = x'6127625c' AND owner = x'646c313a783a31' OR k = x'00'"), "{sql}");
         assert!(sql.contains("`t_lock_1`"), "{sql}");
-    }
-
-    #[test]
-    fn the_end_of_the_keys_that_begin_alike_is_behind_all_of_them_and_before_all_others() {
-        let end = end_of("order:".as_bytes());
-        for key in ["order:", "order:1", "order:\u{10ffff}", "order:zz"] {
-            assert!(key.as_bytes() < &*end, "{key}");
-        }
-        for key in ["order;", "p", "\u{e4}"] {
-            assert!(key.as_bytes() > &*end, "{key}");
-        }
     }
 
     /// The client would treat `:name` in a comment as a named parameter.

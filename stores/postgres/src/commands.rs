@@ -28,7 +28,8 @@ pub(super) struct Statements {
     pub(super) prune: String,
     /// The waiters of a key, the next one first.
     pub(super) waiters: String,
-    /// Locks in the order of their keys, with a row for each holder and then for each waiter.
+    /// Parameters: the first key, the end of the keys, how many locks to return, and how many rows to read. Returns
+    /// locks in the order of their keys, with a row for each holder and then for each waiter.
     pub(super) list: String,
     /// The names of the connections of distlock.
     pub(super) connections: String,
@@ -38,13 +39,16 @@ const WAITERS: &str = "\
     SELECT w.owner FROM @.waiter_1 w WHERE w.key = $2 AND w.dies > clock_timestamp() AND clock_timestamp() < $1 \
     ORDER BY w.place LIMIT 1000";
 
+/// Reads the first `$5` keys from `$2` on, before `$3`. Returns those that are held or have waiters, `$4` at most. If
+/// there may be more keys, the last row is the last key that was read, without a kind.
 const LIST: &str = "\
-    WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now), page AS MATERIALIZED (\
-        SELECT l.key, l.kind, l.owner, l.expires FROM @.lock_1 l, t \
-        WHERE t.now < $1 AND l.key >= $2 AND substring(l.key FOR octet_length($2)) = $2 \
-            AND ($3 IS NULL OR l.key > $3) AND (l.owner IS NOT NULL AND l.expires > t.now \
-            OR EXISTS (SELECT FROM @.holder_1 o WHERE o.key = l.key AND o.expires > t.now AND l.kind <> 0) \
-            OR EXISTS (SELECT FROM @.waiter_1 w WHERE w.key = l.key AND w.dies > t.now)) \
+    WITH t AS MATERIALIZED (SELECT clock_timestamp() AS now), batch AS MATERIALIZED (\
+        SELECT key, kind, owner, expires FROM @.lock_1 \
+        WHERE (SELECT now FROM t) < $1 AND key >= $2 AND key < $3 ORDER BY key LIMIT $5), \
+    page AS MATERIALIZED (\
+        SELECT l.* FROM batch l, t WHERE l.kind = 0 AND l.owner IS NOT NULL AND l.expires > t.now \
+            OR l.kind <> 0 AND EXISTS (SELECT FROM @.holder_1 o WHERE o.key = l.key AND o.expires > t.now) \
+            OR EXISTS (SELECT FROM @.waiter_1 w WHERE w.key = l.key AND w.dies > t.now) \
         ORDER BY l.key LIMIT $4) \
     SELECT p.key, p.kind, h.owner, (extract(epoch FROM h.expires - t.now) * 1000000)::bigint, 0::bigint AS place \
     FROM page p, t, LATERAL (\
@@ -52,7 +56,9 @@ const LIST: &str = "\
         UNION ALL SELECT o.owner, o.expires FROM @.holder_1 o WHERE o.key = p.key AND p.kind <> 0\
     ) h WHERE h.expires > t.now \
     UNION ALL SELECT p.key, p.kind, w.owner, NULL, w.place \
-    FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now ORDER BY 1, 5";
+    FROM page p, t, @.waiter_1 w WHERE w.key = p.key AND w.dies > t.now \
+    UNION ALL SELECT z.key, NULL, NULL, NULL, NULL FROM (SELECT key FROM batch ORDER BY key OFFSET $5 - 1) z \
+    ORDER BY 1, 5";
 
 /// The pages follow the primary key. Every acquisition and renewal would have to write an index on `expires`; without
 /// it, they write no index (HOT). The lock on the row of floor_1 lets one process at a time remove rows. The same

@@ -61,23 +61,23 @@ const SHORTEST_SESSION: u64 = 60_000;
 
 impl PostgresStore {
     pub(super) async fn examine(&self) -> Result<Vec<Finding>, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         let parameters: [Parameter<'_>; 1] = [(&NAMES, Type::TEXT_ARRAY)];
-        let rows = self.link.ask(&pool, SETTINGS, &parameters).await?;
+        let rows = pool.ask(SETTINGS, &parameters).await?;
         let pairs = rows.iter().map(|row| Ok((read(row, 0)?, read(row, 1)?)));
         let settings: HashMap<String, String> = pairs.collect::<Result<_, StoreError>>()?;
         let mut found = of_settings(&settings, self.config.durability.as_deref());
         // A role may have no permission for some of these views. Their findings are left out.
         let schema = &self.config.schema;
-        if let Ok(rows) = self.link.ask(&pool, &schema.fill(MISSING), &[]).await {
+        if let Ok(rows) = pool.ask(&schema.fill(MISSING), &[]).await {
             let missing = rows.iter().map(|row| read(row, 0)).collect::<Result<Vec<String>, _>>()?;
             found.push(permissions(&missing, &schema.grants()));
         }
-        if let Ok(rows) = self.link.ask(&pool, OLDEST, &[]).await {
+        if let Ok(rows) = pool.ask(OLDEST, &[]).await {
             let first = rows.first().map(|row| Ok::<_, StoreError>((read(row, 0)?, read(row, 1)?)));
             found.push(oldest(first.transpose()?));
         }
-        if let Ok(rows) = self.link.ask(&pool, &schema.fill(ROWS), &[]).await
+        if let Ok(rows) = pool.ask(&schema.fill(ROWS), &[]).await
             && let Some(row) = rows.first()
         {
             found.push(dead_rows(read(row, 0)?, read(row, 1)?));

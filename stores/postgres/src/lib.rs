@@ -22,13 +22,14 @@ mod supervisor;
 mod tls;
 mod url;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_postgres::types::Type;
 
 use commands::{Statements, acquired, garbled, kind_of, millis, number_of, replaced};
 use grants::Grants;
-use link::{Link, Pool};
+use link::Pool;
 use prepared::Parameter;
 use schema::{Functions, Schema};
 use url::Listening;
@@ -36,6 +37,7 @@ use url::PostgresConfig;
 
 use distlock_store::engine::Failure;
 use distlock_store::kit::connection::ConnectionOptions;
+use distlock_store::kit::link::Link;
 use distlock_store::{
     Abilities, Acquire, AcquireReply, Busy, Fencing, Finding, List, LockKind, LockStore, Owner, Publish,
     Queue, Release, ReleaseReply, Renew, RenewReply, Replace, ReplaceReply, StoreError, StoreEvents,
@@ -71,7 +73,7 @@ pub fn sql(schema: &str) -> Result<String, String> {
 pub struct PostgresStore {
     config: PostgresConfig,
     statements: Statements,
-    link: Link,
+    link: Link<Pool>,
     grants: Grants,
 }
 
@@ -86,21 +88,10 @@ impl PostgresStore {
         Ok(PostgresStore { config, statements, link: Link::default(), grants: Grants::default() })
     }
 
-    /// Executes a statement that returns one value.
-    async fn value<T>(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
-    where
-        T: for<'a> tokio_postgres::types::FromSql<'a>,
-    {
-        self.value_by(&*self.link.pool()?, sql, parameters).await
-    }
-
-    async fn value_by<T>(&self, pool: &Pool, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
-    where
-        T: for<'a> tokio_postgres::types::FromSql<'a>,
-    {
-        let rows = self.link.ask(pool, sql, parameters).await?;
-        let row = rows.first().ok_or_else(|| garbled("no row"))?;
-        row.try_get(0).map_err(|error| garbled(&error.to_string()))
+    /// The connections, if there are any now.
+    fn pool(&self) -> Result<Arc<Pool>, StoreError> {
+        let pool = self.link.get().filter(|pool| !pool.is_broken());
+        pool.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
     }
 
     /// Refuses a request that the installed functions, of an earlier revision, cannot handle safely.
@@ -113,7 +104,7 @@ impl PostgresStore {
     /// continue after, if there are more.
     async fn prune(&self, behind: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         let parameters: [Parameter<'_>; 2] = [(&behind, Type::BYTEA), (&PRUNED_AT_ONCE, Type::INT8)];
-        self.value(&self.statements.prune, &parameters).await
+        self.pool()?.value(&self.statements.prune, &parameters).await
     }
 }
 
@@ -145,7 +136,7 @@ impl LockStore for PostgresStore {
 
     async fn acquire(&self, request: &Acquire) -> Result<AcquireReply, StoreError> {
         let Acquire { key, owner, ttl, kind, fences, queue, .. } = request;
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         let wanted = i32::try_from(*fences).unwrap_or(i32::MAX);
         let (ttl, kind) = (millis(*ttl), number_of(*kind));
         let (channel, claim, entry) = place(queue.as_ref(), &pool);
@@ -154,9 +145,8 @@ impl LockStore for PostgresStore {
         let is_first = queue
             .filter(|_| channel.is_some())
             .is_some_and(|queue| self.grants.asks(owner, asked, queue.claim, *fences));
-        let said: Result<String, StoreError> = self
-            .value_by(
-                &pool,
+        let said: Result<String, StoreError> = pool
+            .value(
                 &self.statements.acquire,
                 &[
                     (&pool.durability, Type::TEXT),
@@ -193,10 +183,9 @@ impl LockStore for PostgresStore {
     async fn release(&self, request: &Release) -> Result<ReleaseReply, StoreError> {
         let keep = request.keep.map(millis);
         self.grants.ends(&request.owner);
-        let pool = self.link.pool()?;
-        let found: bool = self
-            .value_by(
-                &pool,
+        let pool = self.pool()?;
+        let found: bool = pool
+            .value(
                 &self.statements.release,
                 &[
                     (&pool.durability, Type::TEXT),
@@ -210,10 +199,8 @@ impl LockStore for PostgresStore {
     }
 
     async fn inspect(&self, key: &str) -> Result<Option<StoredLock>, StoreError> {
-        let rows = self
-            .link
-            .ask(&*self.link.pool()?, &self.statements.inspect, &[(&key.as_bytes(), Type::BYTEA)])
-            .await?;
+        let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
+        let rows = self.pool()?.ask(&self.statements.inspect, &parameters).await?;
         let mut found: Option<StoredLock> = None;
         for row in &rows {
             let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
@@ -237,20 +224,20 @@ impl LockStore for PostgresStore {
         let (owner, key) = (request.owner.as_str(), request.key.as_bytes());
         let text = format!("{owner}\n{}", request.value);
         let parameters: [Parameter<'_>; 3] = [(&key, Type::BYTEA), (&owner, Type::TEXT), (&text, Type::TEXT)];
-        let _held: bool = self.value(&self.statements.publish, &parameters).await?;
+        let _held: bool = self.pool()?.value(&self.statements.publish, &parameters).await?;
         Ok(())
     }
 
     async fn unpublish(&self, request: &Publish) -> Result<(), StoreError> {
         let (owner, key) = (request.owner.as_str(), request.key.as_bytes());
         let parameters: [Parameter<'_>; 2] = [(&key, Type::BYTEA), (&owner, Type::TEXT)];
-        let _was_there: bool = self.value(&self.statements.unpublish, &parameters).await?;
+        let _was_there: bool = self.pool()?.value(&self.statements.unpublish, &parameters).await?;
         Ok(())
     }
 
     async fn replace(&self, request: &Replace) -> Result<ReplaceReply, StoreError> {
         let Replace { key, holder, owner, ttl, fences, .. } = request;
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         // The statement calls functions that an earlier revision does not have.
         if pool.functions != Functions::Current {
             return Err(self.config.schema.outdated());
@@ -264,8 +251,7 @@ impl LockStore for PostgresStore {
             (&ttl, Type::INT8),
             (&wanted, Type::INT4),
         ];
-        let said: Result<String, StoreError> =
-            self.value_by(&pool, &self.statements.replace, &parameters).await;
+        let said: Result<String, StoreError> = pool.value(&self.statements.replace, &parameters).await;
         if said.as_ref().is_err_and(errors::is_of_a_lock) {
             return Err(StoreError::later("another transaction has locked the row of the key"));
         }
@@ -281,9 +267,9 @@ impl LockStore for PostgresStore {
     }
 
     async fn force_release(&self, key: &str) -> Result<bool, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         let parameters: [Parameter<'_>; 2] = [(&pool.durability, Type::TEXT), (&key.as_bytes(), Type::BYTEA)];
-        self.value_by(&pool, &self.statements.force_release, &parameters).await
+        pool.value(&self.statements.force_release, &parameters).await
     }
 
     async fn acquire_all(&self, requests: &[Acquire]) -> Result<Vec<AcquireReply>, StoreError> {
@@ -291,7 +277,7 @@ impl LockStore for PostgresStore {
         let owners: Vec<&str> = requests.iter().map(|request| request.owner.as_str()).collect();
         let ttls: Vec<i64> = requests.iter().map(|request| millis(request.ttl)).collect();
         let kinds: Vec<i32> = requests.iter().map(|request| number_of(request.kind)).collect();
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         requests.iter().try_for_each(|request| self.refuse_outdated(&pool, request))?;
         let places: Vec<_> = requests.iter().map(|request| place(request.queue.as_ref(), &pool)).collect();
         let channels: Vec<Option<i64>> = places.iter().map(|place| place.0).collect();
@@ -306,9 +292,8 @@ impl LockStore for PostgresStore {
             self.grants.asks(&request.owner, asked, queue.claim, request.fences)
         };
         let first: Vec<&Owner> = queued().filter(is_first).map(|(request, _)| &request.owner).collect();
-        let said: Result<String, StoreError> = self
-            .value_by(
-                &pool,
+        let said: Result<String, StoreError> = pool
+            .value(
                 &self.statements.acquire_all,
                 &[
                     (&pool.durability, Type::TEXT),
@@ -350,10 +335,9 @@ impl LockStore for PostgresStore {
         let keys: Vec<&[u8]> = order.iter().map(|at| requests[*at].key.as_bytes()).collect();
         let owners: Vec<&str> = order.iter().map(|at| requests[*at].owner.as_str()).collect();
         let ttls: Vec<i64> = order.iter().map(|at| millis(requests[*at].ttl)).collect();
-        let pool = self.link.pool()?;
-        let said: String = self
-            .value_by(
-                &pool,
+        let pool = self.pool()?;
+        let said: String = pool
+            .value(
                 &self.statements.renew,
                 &[
                     (&pool.durability, Type::TEXT),

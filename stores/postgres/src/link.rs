@@ -1,19 +1,18 @@
 //! Sends commands to the server: the connection, the time-out and the deadline of each.
 
 use std::collections::HashSet;
-use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::sync::watch;
 use tokio::time::timeout;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{FromSql, Type};
 use tokio_postgres::{Error, Row};
 
+use super::commands::garbled;
 use super::dial::Connection;
 use super::errors::{self, Phase};
 use super::prepared::{Parameter, Prepared};
@@ -32,12 +31,6 @@ const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 const _: () = assert!(NOT_AFTER.as_millis() + LOCK_TIMEOUT.as_millis() <= LATE_COMMANDS.as_millis());
 /// Reading a reply that has arrived takes at most this time.
 const READ_WITHIN: Duration = Duration::from_millis(10);
-
-/// The connections for commands, while there are any.
-#[derive(Default)]
-pub(super) struct Link {
-    pool: Locked<Option<Arc<Pool>>>,
-}
 
 /// Connections to one server, which are opened and replaced together.
 #[derive(Debug)]
@@ -63,55 +56,6 @@ struct PooledConnection {
     in_flight: AtomicUsize,
     /// When data last arrived, or when no reply was missing.
     heard: Locked<Instant>,
-}
-
-impl Link {
-    /// Commands use this pool from now on. `None`: no commands can be sent.
-    pub(super) fn set(&self, pool: Option<Arc<Pool>>) {
-        *self.pool.lock() = pool;
-    }
-
-    /// The connections, if there are any now.
-    pub(super) fn pool(&self) -> Result<Arc<Pool>, StoreError> {
-        let pool = self.pool.lock().clone().filter(|pool| pool.broken.borrow().is_none());
-        pool.ok_or_else(|| StoreError::not_sent("there is no connection to PostgreSQL"))
-    }
-
-    /// Executes a statement. Its `$1` is the time after which it is too late, and `parameters` are the others.
-    pub(super) async fn ask(
-        &self,
-        pool: &Pool,
-        sql: &str,
-        parameters: &[Parameter<'_>],
-    ) -> Result<Vec<Row>, StoreError> {
-        let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
-        let said = match pool.ask(sql, parameters, limit).await {
-            Some(Err(error)) if errors::is_too_late(&error) => {
-                // It has done nothing. The server's clock was set, or this machine slept. So the clock is read, and the
-                // command is sent again.
-                pool.read_clock(limit).await?;
-                pool.ask(sql, parameters, limit).await
-            }
-            said => said,
-        };
-        let error = match said {
-            Some(Ok(rows)) => return Ok(rows),
-            Some(Err(error)) => error,
-            None => return Err(StoreError::unknown("the server does not answer")),
-        };
-        let meaning = errors::of(&error, Phase::Asking);
-        if errors::is_of_missing_tables(&error) {
-            // The tables are created on connecting. So nothing more is sent on these connections.
-            pool.broken.send_replace(Some(meaning.clone()));
-        }
-        Err(meaning)
-    }
-}
-
-impl fmt::Debug for Link {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Link").field("is_up", &self.pool.lock().is_some()).finish()
-    }
 }
 
 impl Pool {
@@ -141,6 +85,45 @@ impl Pool {
             durability,
             broken: watch::Sender::new(None),
         }
+    }
+
+    /// Executes a statement. Its `$1` is the time after which it is too late, and `parameters` are the others.
+    pub(super) async fn ask(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, StoreError> {
+        let limit = tokio::time::Instant::now() + COMMAND_TIMEOUT;
+        let said = match self.send(sql, parameters, limit).await {
+            Some(Err(error)) if errors::is_too_late(&error) => {
+                // It has done nothing. The server's clock was set, or this machine slept. So the clock is read, and the
+                // command is sent again.
+                self.read_clock(limit).await?;
+                self.send(sql, parameters, limit).await
+            }
+            said => said,
+        };
+        let error = match said {
+            Some(Ok(rows)) => return Ok(rows),
+            Some(Err(error)) => error,
+            None => return Err(StoreError::unknown("the server does not answer")),
+        };
+        let meaning = errors::of(&error, Phase::Asking);
+        if errors::is_of_missing_tables(&error) {
+            // The tables are created on connecting. So nothing more is sent on these connections.
+            self.broken.send_replace(Some(meaning.clone()));
+        }
+        Err(meaning)
+    }
+
+    /// Executes a statement that returns one value.
+    pub(super) async fn value<T>(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<T, StoreError>
+    where
+        T: for<'a> FromSql<'a>,
+    {
+        let rows = self.ask(sql, parameters).await?;
+        let row = rows.first().ok_or_else(|| garbled("no row"))?;
+        row.try_get(0).map_err(|error| garbled(&error.to_string()))
+    }
+
+    pub(super) fn is_broken(&self) -> bool {
+        self.broken.borrow().is_some()
     }
 
     /// Waits until they must be replaced although none has ended, and returns the reason.
@@ -199,7 +182,7 @@ impl Pool {
     }
 
     /// `None`: no answer.
-    async fn ask(
+    async fn send(
         &self,
         sql: &str,
         parameters: &[Parameter<'_>],

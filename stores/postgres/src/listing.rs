@@ -10,10 +10,13 @@ use super::PostgresStore;
 use super::commands::{garbled, kind_of};
 use super::link::Pool;
 use super::prepared::Parameter;
+use distlock_store::kit::scan::Scan;
 use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
 /// The beginning of the names of this library's connections: `distlock/<client>/<pid>@<host>`.
 const CALLED: &str = "distlock/";
+/// The number of rows that one statement reads for a list. Other commands of its connection wait for it.
+const READ_TOGETHER: i64 = 10_000;
 /// The server cuts a longer name.
 const LONGEST_NAME: usize = 63;
 
@@ -43,22 +46,22 @@ pub(super) fn read_name(name: &str) -> Option<(String, OwnerDetails)> {
 impl PostgresStore {
     /// Adds the waiters, and the processes of all holders and waiters.
     pub(super) async fn with_waiters(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
-        let pool = self.link.pool()?;
+        let pool = self.pool()?;
         let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
-        let rows = self.link.ask(&pool, &self.statements.waiters, &parameters).await?;
+        let rows = pool.ask(&self.statements.waiters, &parameters).await?;
         let mut found = lock;
         for row in &rows {
             let owner: String = row.try_get(0).map_err(odd)?;
             found = found.waiter(owner);
         }
         let places = self.places(&pool).await;
-        Ok(placed(found, &places))
+        Ok(found.with_clients(&places))
     }
 
     /// Adds the text that the holder has published. The value is the holder's name, a line end, and the text.
     pub(super) async fn with_published(&self, key: &str, lock: StoredLock) -> Result<StoredLock, StoreError> {
         let parameters: [Parameter<'_>; 1] = [(&key.as_bytes(), Type::BYTEA)];
-        let rows = self.link.ask(&*self.link.pool()?, &self.statements.published, &parameters).await?;
+        let rows = self.pool()?.ask(&self.statements.published, &parameters).await?;
         rows.iter().try_fold(lock, |lock, row| {
             let text: String = row.try_get(0).map_err(odd)?;
             Ok(match text.split_once('\n') {
@@ -68,57 +71,62 @@ impl PostgresStore {
         })
     }
 
+    /// Locks in the order of their keys. The keys that are free have rows, too: see `Scan`.
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
-        let pool = self.link.pool()?;
-        let most = i64::try_from(request.most).unwrap_or(i64::MAX);
-        let (beginning, after) = (request.beginning.as_bytes(), request.after.as_ref().map(String::as_bytes));
-        let parameters: [Parameter<'_>; 3] =
-            [(&beginning, Type::BYTEA), (&after, Type::BYTEA), (&most, Type::INT8)];
-        let rows = self.link.ask(&pool, &self.statements.list, &parameters).await?;
+        let (pool, mut scan) = (self.pool()?, Scan::of(request));
         let mut locks: Vec<(String, StoredLock)> = Vec::new();
-        for row in &rows {
-            let (key, kind, owner, micros) = read(row).map_err(odd)?;
-            let key = String::from_utf8(key).map_err(|error| garbled(&error.to_string()))?;
-            let last = locks.pop_if(|(last, _)| *last == key);
-            let lock = last.map_or_else(|| StoredLock::new(kind_of(kind)), |(_, lock)| lock);
-            let left = micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
-            let lock = if left.is_some() { lock.holder(owner, left) } else { lock.waiter(owner) };
-            locks.push((key, lock));
-        }
+        let has_more = loop {
+            let most = i64::try_from(request.most - locks.len()).unwrap_or(i64::MAX);
+            let parameters: [Parameter<'_>; 4] = [
+                (&scan.first, Type::BYTEA),
+                (&scan.end, Type::BYTEA),
+                (&most, Type::INT8),
+                (&READ_TOGETHER, Type::INT8),
+            ];
+            let rows = pool.ask(&self.statements.list, &parameters).await?;
+            let mut last = None;
+            for row in &rows {
+                let key: Vec<u8> = row.try_get(0).map_err(odd)?;
+                let Some((kind, owner, micros)) = read(row).map_err(odd)? else {
+                    last = Some(key);
+                    continue;
+                };
+                let key = String::from_utf8(key).map_err(|error| garbled(&error.to_string()))?;
+                let same = locks.pop_if(|(last, _)| *last == key);
+                let lock = same.map_or_else(|| StoredLock::new(kind_of(kind)), |(_, lock)| lock);
+                let left = micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or(0)));
+                let lock = if left.is_some() { lock.holder(owner, left) } else { lock.waiter(owner) };
+                locks.push((key, lock));
+            }
+            match last {
+                _ if locks.len() >= request.most => break true,
+                Some(last) if scan.continues(&last, locks.len())? => {}
+                last => break last.is_some(),
+            }
+        };
         let places = if locks.is_empty() { Places::new() } else { self.places(&pool).await };
-        let is_full = locks.len() >= request.most;
         let page = locks
             .into_iter()
-            .fold(StoredPage::new(), |page, (key, lock)| page.lock(key, placed(lock, &places)));
-        Ok(if is_full { page.and_more() } else { page })
+            .fold(StoredPage::new(), |page, (key, lock)| page.lock(key, lock.with_clients(&places)));
+        Ok(if has_more { page.and_more() } else { page })
     }
 
     /// Empty behind a pooler, and if the URL names the connections.
     async fn places(&self, pool: &Pool) -> Places {
-        let rows = self.link.ask(pool, &self.statements.connections, &[]).await.unwrap_or_default();
+        let rows = pool.ask(&self.statements.connections, &[]).await.unwrap_or_default();
         let names = rows.iter().filter_map(|row| row.try_get::<_, String>(0).ok());
         names.filter_map(|name| read_name(&name)).collect()
     }
 }
 
-fn read(row: &Row) -> Result<(Vec<u8>, i32, String, Option<i64>), Error> {
-    Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?))
+/// The kind of a lock, an owner, and the remaining time of its lease. `None`: the row is the last key that was read.
+fn read(row: &Row) -> Result<Option<(i32, String, Option<i64>)>, Error> {
+    let kind: Option<i32> = row.try_get(1)?;
+    kind.map(|kind| Ok((kind, row.try_get(2)?, row.try_get(3)?))).transpose()
 }
 
 fn odd(error: Error) -> StoreError {
     garbled(&error.to_string())
-}
-
-fn placed(lock: StoredLock, places: &Places) -> StoredLock {
-    let holders = lock.holders.iter().map(|(holder, _)| holder);
-    let owners: Vec<String> = holders.chain(&lock.waiting).cloned().collect();
-    owners.into_iter().fold(lock, |lock, owner| {
-        let place = distlock_store::engine::client_of(&owner).and_then(|client| places.get(client)).cloned();
-        match place {
-            Some(place) => lock.details(owner, place),
-            None => lock,
-        }
-    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The promises of SQLite's errors about a transaction.
 
 use std::io;
+use std::path::Path;
 
 use rusqlite::{Error, ErrorCode};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use distlock_store::StoreError;
 
@@ -27,6 +29,20 @@ pub(super) fn undone(error: Error) -> StoreError {
     }
 }
 
+/// The file cannot be opened. SQLite does not report whether a permission is missing. (Nothing is opened to find out,
+/// because the close would end the locks of this process on the file.)
+pub(super) fn unopened(path: &Path, error: Error) -> StoreError {
+    let place = if path.exists() { path } else { path.parent().unwrap_or(path) };
+    let accessible = accessat(CWD, place, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
+    if accessible != Err(rustix::io::Errno::ACCESS) {
+        return undone(error);
+    }
+    StoreError::refused(format!(
+        "{error}: give the user of this program the permission to read and write {}",
+        place.display()
+    ))
+}
+
 /// An error during a commit. The process that recovers the file may still find data that was not synchronised.
 pub(super) fn perhaps_done(error: Error) -> StoreError {
     match error.sqlite_error_code() {
@@ -41,7 +57,7 @@ pub(super) fn is_final(error: &StoreError) -> bool {
 }
 
 /// The file or its directory cannot be checked.
-pub(super) fn of_the_place(path: &std::path::Path, error: &io::Error) -> StoreError {
+pub(super) fn of_the_place(path: &Path, error: &io::Error) -> StoreError {
     let text = format!("{}: {error}", path.display());
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {

@@ -55,7 +55,7 @@ impl LockFile {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let open = || Connection::open_with_flags(path, flags).map_err(errors::undone);
+        let open = || Connection::open_with_flags(path, flags).map_err(|error| errors::unopened(path, error));
         let ((db, writer), identity) = opened(path, || Ok((open()?, open()?)))?;
         let log = log_of(path)?;
         db.busy_timeout(busy_timeout).map_err(errors::undone)?;

@@ -5,30 +5,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::file::TransactionTime;
+use distlock_store::engine::Who;
 use distlock_store::{
     Acquire, AcquireReply, Busy, KEPT, List, LockKind, OwnerDetails, Publish, Release, Renew, Replace,
     ReplaceReply, StoredLock, StoredPage,
 };
-
-/// The process that writes a lease.
-#[derive(Clone, Debug)]
-pub(super) struct Who {
-    pub(super) host: Option<String>,
-    pub(super) pid: u32,
-    pub(super) program: Option<String>,
-}
-
-impl Who {
-    pub(super) fn this_process() -> Self {
-        let program = std::env::current_exe().ok();
-        let program = program.as_ref().and_then(|path| path.file_name());
-        Who {
-            host: rustix::system::uname().nodename().to_str().ok().map(str::to_owned),
-            pid: std::process::id(),
-            program: program.map(|name| name.to_string_lossy().into_owned()),
-        }
-    }
-}
 
 /// A lease that has not expired.
 struct Lease {

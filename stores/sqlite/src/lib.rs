@@ -22,10 +22,10 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use file::{Durable, LockFile};
-use leases::Who;
 use url::Location;
 use worker::Worker;
 
+use distlock_store::engine::Who;
 use distlock_store::kit::backoff::{Backoff, jittered};
 use distlock_store::kit::connection::ConnectionOptions;
 use distlock_store::{

@@ -6,7 +6,8 @@ use fastrand::Rng;
 use rusqlite::Connection;
 
 use super::file::{TABLES, TransactionTime};
-use super::leases::{self, Who};
+use super::leases;
+use distlock_store::engine::Who;
 use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Release, Renew};
 
 const KEYS: [&str; 3] = ["a", "ab", "b\u{0}\u{ff}"];

@@ -1,16 +1,20 @@
 //! Tests that need the file: other starts of the machine, the removal of rows, and other processes that use the file.
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior};
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 use tempfile::TempDir;
 
 use super::file::{Durable, LockFile};
-use super::leases::{self, Who};
-use super::{acquire_each, clock};
+use super::{acquire_each, clock, leases};
+use distlock_store::engine::{Failure, Who};
 use distlock_store::{Acquire, AcquireReply, KEPT, List, LockKind, Owner, Publish, Release, Renew};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -380,4 +384,24 @@ fn of_many_who_ask_at_once_for_new_keys_each_key_has_one() {
     let mut keys: Vec<i32> = wins.iter().collect();
     keys.sort_unstable();
     assert_eq!(keys, (0..50).collect::<Vec<_>>());
+}
+
+/// As root, who may open any file, only the thread of the test becomes another user.
+#[test]
+fn a_file_that_the_user_may_not_open_is_refused_with_the_remedy() {
+    let directory = Directory::new();
+    drop(directory.open());
+    fs::set_permissions(directory.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o000)).unwrap();
+    let path = directory.path();
+    let opened = thread::spawn(move || {
+        if geteuid().is_root() {
+            let nobody = Uid::from_raw(65534);
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+        }
+        LockFile::open(&path, BUSY_TIMEOUT, "this".to_owned()).unwrap_err()
+    });
+    let error = opened.join().unwrap();
+    assert_eq!(error.kind, Failure::Refused, "{error}");
+    assert!(error.to_string().contains("permission to read and write"), "{error}");
 }

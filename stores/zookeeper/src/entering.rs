@@ -5,13 +5,13 @@
 
 use zookeeper_client::{CreateMode, Error, MultiWriteResult, Stat};
 
-use super::errors::may_be_done;
 use super::follower::Follower;
 use super::names::PlaceName;
 use super::places::Came;
 use super::queue::{QueueState, Standing};
 use super::session::create_below;
 use super::{Link, Tried, ZooKeeperStore};
+use distlock_store::engine::Failure;
 use distlock_store::{Acquire, AcquireReply, Release, StoreError};
 
 /// The server counts the places of a lock in 32 bits; some are reserved for owners that ask at the same time.
@@ -26,11 +26,12 @@ impl ZooKeeperStore {
         let (name, parent) = match self.create(link, &lock, &prefix).await {
             Ok(created) => created,
             Err(error) => {
-                if !may_be_done(&error) {
+                let meaning = self.error(&lock, &error);
+                if meaning.kind != Failure::Unknown {
                     self.places.lock().goes(key, owner, link.session);
                 }
                 if error != Error::NoNode {
-                    return Err(self.error(&lock, &error));
+                    return Err(meaning);
                 }
                 self.make_lock(link, &lock).await?;
                 return Ok(Tried::Changed);

@@ -72,27 +72,6 @@ impl Location {
     }
 }
 
-/// Whether a command with this error may have been executed.
-pub(super) fn may_be_done(error: &Error) -> bool {
-    !matches!(
-        error,
-        Error::NoNode
-            | Error::NoAuth
-            | Error::BadVersion
-            | Error::NoChildrenForEphemerals
-            | Error::NodeExists
-            | Error::NotEmpty
-            | Error::InvalidAcl
-            | Error::AuthFailed
-            | Error::NotReadOnly
-            | Error::QuotaExceeded
-            | Error::Throttled
-            | Error::MarshallingError
-            | Error::Unimplemented
-            | Error::BadArguments(_)
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,7 +97,6 @@ mod tests {
         ] {
             let said = place().error("/app/locks/locks/k", &error);
             assert_eq!(said.kind, kind, "{error}");
-            assert_eq!(kind == Failure::Unknown, may_be_done(&error), "{error}");
             let text = said.to_string();
             assert!(text.contains(&error.to_string()), "the server's own words: {text}");
             assert!(text.contains("ZooKeeper at h:2181"), "{text}");

@@ -8,11 +8,11 @@
 use zookeeper_client::{CreateMode, Error, MultiWriteResult};
 
 use super::entering::{Confirmed, fence};
-use super::errors::may_be_done;
 use super::names::PlaceName;
 use super::places::{Came, Known};
 use super::tickets::end_of_ticket;
 use super::{Link, MOST_ATTEMPTS, ZooKeeperStore, is_ours};
+use distlock_store::engine::Failure;
 use distlock_store::{LockKind, Renew, RenewReply, Replace, ReplaceReply, StoreError};
 
 impl ZooKeeperStore {
@@ -69,11 +69,12 @@ impl ZooKeeperStore {
                     return Ok(ReplaceReply::Replaced { fence: fence(*fences, number) });
                 }
                 Err(error) => {
-                    if !may_be_done(&error) {
+                    let meaning = self.error(&lock, &error);
+                    if meaning.kind != Failure::Unknown {
                         self.places.lock().goes(key, owner, link.session);
                     }
                     if error != Error::NoNode {
-                        return Err(self.error(&lock, &error));
+                        return Err(meaning);
                     }
                 }
             }
