@@ -243,25 +243,35 @@ impl LeaseCell {
     fn own_state(&self, now: Time) -> CellState {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let state = state_of(word);
-            let CellState::Until(deadline) = state else { return state };
-            if now < earlier(deadline, self.session_end()) {
-                return state;
+            let due = self.due(word, now);
+            if due == word {
+                return state_of(word);
             }
-            match self.replace(word, self.expiry_word(now)) {
-                Ok(()) => return state_of(self.expiry_word(now)),
+            match self.replace(word, due) {
+                Ok(()) => return state_of(due),
                 Err(found) => word = found,
             }
+        }
+    }
+
+    /// What the word becomes at `now`. The reason of a loss is the deadline that has passed: a process that was paused
+    /// may find out only after the end of `max_hold` that its lease had ended before.
+    fn due(&self, word: u64, now: Time) -> u64 {
+        let CellState::Until(deadline) = state_of(word) else { return word };
+        let end = earlier(deadline, self.session_end());
+        if now < end {
+            word
+        } else if self.may_last_beyond(end) {
+            EXPIRED
+        } else {
+            MAX_HOLD
         }
     }
 
     /// The state at `now`, for an observer: changes nothing.
     #[cfg(test)]
     pub(crate) fn peek(&self, now: Time) -> CellState {
-        match state_of(self.word.load(Ordering::Acquire)) {
-            CellState::Until(deadline) if now >= deadline => state_of(self.expiry_word(now)),
-            state => state,
-        }
+        state_of(self.due(self.word.load(Ordering::Acquire), now))
     }
 
     /// Moves the deadline to `until` unless it is already later. False if the lock is no longer held.
@@ -277,7 +287,7 @@ impl LeaseCell {
 
     /// Ends the hold as lost. Returns the reason that counts: the first one.
     pub(crate) fn lose(&self, now: Time, reason: LostReason) -> LostReason {
-        match self.end(now, word_of_reason(reason)) {
+        match self.change(now, |_| word_of_reason(reason)) {
             CellState::Lost(found) => found,
             CellState::Until(_) | CellState::Released => reason,
         }
@@ -285,7 +295,7 @@ impl LeaseCell {
 
     /// Ends the hold as released. `Err`: it was lost before, with the reason.
     pub(crate) fn release(&self, now: Time) -> Result<(), LostReason> {
-        match self.end(now, RELEASED) {
+        match self.change(now, |_| RELEASED) {
             CellState::Lost(reason) => Err(reason),
             CellState::Until(_) | CellState::Released => Ok(()),
         }
@@ -320,10 +330,6 @@ impl LeaseCell {
         self.ended.notify();
     }
 
-    fn end(&self, now: Time, last_word: u64) -> CellState {
-        self.change(now, |_| last_word)
-    }
-
     /// Replaces the word while the lock is held. Returns the state after that, or the end that came before.
     fn change(&self, now: Time, next: impl Fn(Time) -> u64) -> CellState {
         loop {
@@ -334,10 +340,6 @@ impl LeaseCell {
                 return state_of(new);
             }
         }
-    }
-
-    fn expiry_word(&self, now: Time) -> u64 {
-        if self.may_last_beyond(now) { EXPIRED } else { MAX_HOLD }
     }
 
     fn replace(&self, old: u64, new: u64) -> Result<(), u64> {

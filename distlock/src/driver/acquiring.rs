@@ -112,13 +112,8 @@ impl Drop for PendingAcquire {
             self.core.nested_wait_ends(number);
         }
         if !self.answered && dropped_requests_are_cancelled() {
-            // Closed first. Otherwise the engine, which drops the other end while it holds its mutex, would wake a task
-            // there.
             self.answer.close();
-            let (requester, effects) =
-                self.core.engine.on_key(clock::now(), &self.key, |step| step.cancel(self.ticket));
-            drop(requester);
-            self.core.perform(effects, None);
+            self.core.cancel(&self.key, self.ticket);
         }
     }
 }

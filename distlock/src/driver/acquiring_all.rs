@@ -150,13 +150,8 @@ impl Drop for AcquiringAll {
         }
         // In reverse order, like every release of several keys.
         while let Some(PendingKey { key, ticket, answer }) = self.waiting.pop_back() {
-            // Dropped first. Otherwise the engine, which drops the other end while it holds its mutex, would wake a
-            // task there.
             drop(answer);
-            let (requester, effects) =
-                self.core.engine.on_key(clock::now(), &key, |step| step.cancel(ticket));
-            drop(requester);
-            self.core.perform(effects, None);
+            self.core.cancel(&key, ticket);
         }
         while self.acquired.pop().is_some() {}
     }

@@ -13,7 +13,9 @@ use super::take_over::{EntryId, TakenOver};
 use crate::backend::fail_all::fail_all;
 use crate::backend::{BoxFuture, Sending};
 use crate::contained::{Panicked, contained, poll_contained};
-use crate::engine::{AcquirePurpose, Answer, Command, Confirmation, Context, ReleasePurpose, RenewPurpose};
+use crate::engine::{
+    AcquirePurpose, Answer, Command, Confirmation, Context, Failed, ReleasePurpose, RenewPurpose,
+};
 use crate::process::{self, Process};
 use crate::protocol::{
     AcquireReply, BatchReply, Failure, OpResult, ReleaseReply, RenewReply, StoreError, Token, mutated,
@@ -115,6 +117,8 @@ pub(super) enum AwaitedKind {
     Acquire,
     /// Only of this token, because an event may also send releases of other tokens.
     Release(Token),
+    /// Only one that a holder asked for: a reply may lead to more renewals of the same token, whose replies say nothing
+    /// about it.
     Renew(Token),
     /// No caller awaits a command.
     None,
@@ -124,8 +128,10 @@ impl AwaitedKind {
     pub(super) fn covers(self, context: &Context, command: &Command) -> bool {
         match (self, command) {
             (AwaitedKind::Acquire, Command::Acquire(..) | Command::Replace(..)) => true,
-            (AwaitedKind::Release(token), Command::Release(..))
-            | (AwaitedKind::Renew(token), Command::Renew(..)) => token == context.token,
+            (AwaitedKind::Release(token), Command::Release(..)) => token == context.token,
+            (AwaitedKind::Renew(token), Command::Renew(asked, _)) => {
+                token == context.token && asked.ticket.is_some()
+            }
             _ => false,
         }
     }
@@ -164,7 +170,7 @@ impl CallerPolled {
             ownership::Found::Work(in_flight, former) => (in_flight, former),
             ownership::Found::Answer(confirmation) => return Poll::Ready(CallerPoll::Over(confirmation)),
             ownership::Found::WithIoThread => return Poll::Pending,
-            ownership::Found::Nothing => return Poll::Ready(CallerPoll::Over(Confirmation::None)),
+            ownership::Found::Nothing => return Poll::Ready(CallerPoll::Over(Ok(()))),
         };
         drop(contained(|| drop(former)));
         if let Poll::Ready(answered) = Pin::new(&mut in_flight).poll(cx) {
@@ -195,7 +201,7 @@ impl CallerPolled {
         let mut command = AwaitedCommand { in_flight: Some((polled, None)), ..AwaitedCommand::new(kind) };
         core.clone().on_io_thread(async move {
             poll_fn(|cx| command.poll(&core, cx)).await;
-            teller.tell(command.confirmation.take().unwrap_or(Confirmation::None));
+            teller.tell(command.answer());
         });
     }
 }
@@ -231,7 +237,7 @@ impl Teller {
 
 impl Drop for Teller {
     fn drop(&mut self) {
-        let confirmation = std::mem::replace(&mut self.confirmation, Confirmation::None);
+        let confirmation = std::mem::replace(&mut self.confirmation, Ok(()));
         let (waker, unwanted) = self.caller.ownership().answer(confirmation);
         drop(unwanted);
         drop(contained(|| waker.map(Waker::wake)));
@@ -239,7 +245,7 @@ impl Drop for Teller {
 }
 
 fn ended() -> Confirmation {
-    Confirmation::Failed(StoreError::new(Failure::Unknown, "the manager's I/O thread has ended"))
+    Err(Failed::Unconfirmed(StoreError::new(Failure::Unknown, "the manager's I/O thread has ended")))
 }
 
 /// The caller's part of an event: the one command that it awaits, or its result.
@@ -256,6 +262,11 @@ impl AwaitedCommand {
 
     pub(super) fn is_under_way(&self) -> bool {
         self.in_flight.is_some()
+    }
+
+    /// The reply for the caller, after the command has ended. It is `Ok` if there was no command.
+    pub(super) fn answer(&mut self) -> Confirmation {
+        self.confirmation.take().unwrap_or(Ok(()))
     }
 
     /// From now on, the caller awaits this command, until the I/O thread takes it over.
@@ -331,8 +342,11 @@ pub(super) fn begin<T>(mut answer: BoxFuture<T>) -> Begun<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
-    use crate::protocol::{Time, op};
+    use crate::lease_cell::Ticket;
+    use crate::protocol::{LockKind, Time, op};
     use crate::simulation::wakes::Wakes;
 
     /// The same event may send releases of other leases that have ended.
@@ -347,6 +361,18 @@ mod tests {
         assert!(!AwaitedKind::Renew(Token(1)).covers(&context, &release));
         context.token = Token(2);
         assert!(!kind.covers(&context, &release));
+    }
+
+    /// A reply that shows a step of the server's clock leads to another renewal.
+    #[test]
+    fn a_caller_awaits_the_renewal_that_a_holder_asked_for_only() {
+        let context = Context { key: "k".into(), token: Token(1), sent: Time(0) };
+        let ttl = Duration::from_secs(10);
+        let op = op::Renew { token: Token(1), kind: LockKind::Exclusive, ttl, last: false };
+        let renewal = |ticket| Command::Renew(RenewPurpose { ticket, ttl }, op);
+        assert!(AwaitedKind::Renew(Token(1)).covers(&context, &renewal(Some(Ticket(1)))));
+        assert!(!AwaitedKind::Renew(Token(2)).covers(&context, &renewal(Some(Ticket(1)))));
+        assert!(!AwaitedKind::Renew(Token(1)).covers(&context, &renewal(None)));
     }
 
     #[test]
@@ -364,6 +390,6 @@ mod tests {
         polled.end();
         assert_eq!(wakes.count(), 1);
         let found = polled.poll(&mut TaskContext::from_waker(&waker));
-        assert!(matches!(found, Poll::Ready(CallerPoll::Over(Confirmation::Failed(_)))));
+        assert!(matches!(found, Poll::Ready(CallerPoll::Over(Err(Failed::Unconfirmed(_))))));
     }
 }

@@ -42,7 +42,9 @@ use tokio::sync::watch;
 use crate::backend::Backend;
 use crate::backend::fail_all::fail_all;
 use crate::contained::{Panicked, contained};
+pub(crate) use crate::engine::Failed;
 use crate::engine::{self, Answer, Command, Confirmation, Context, Effect, Outcome};
+use crate::lease_cell::Ticket;
 use crate::listeners::Listeners;
 use crate::observe::{Behind, Event as Happened, Lock, Observers};
 use crate::outage::Outage;
@@ -65,7 +67,6 @@ use long_lasting::LongLasting;
 pub(crate) use long_lasting::{Lasting, Watched};
 use nested_watch::NestedWaits;
 pub(crate) use nested_watch::{Around, NestedWait};
-pub(crate) use release_report::Failed;
 #[cfg(test)]
 pub(crate) use release_report::MOST_IN_BACKGROUND;
 pub(crate) use releasing::{Released, begin_hold, extend, hand_over, release};
@@ -399,6 +400,14 @@ impl Core {
             work.await;
             drop(handed_over);
         });
+    }
+
+    /// Cancels a request. Its caller has closed the other end for the answer: otherwise the engine, which drops its own
+    /// while it holds its mutex, would wake a task there.
+    fn cancel(self: &Arc<Self>, key: &Arc<str>, ticket: Ticket) {
+        let (requester, effects) = self.engine.on_key(clock::now(), key, |step| step.cancel(ticket));
+        drop(requester);
+        self.perform(effects, None);
     }
 
     fn complete(requester: Requester, outcome: Outcome) {

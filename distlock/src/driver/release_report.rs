@@ -6,38 +6,20 @@ use std::sync::atomic::Ordering;
 use super::Core;
 use super::lease_handle::InHand;
 use super::reports::EndReport;
-use crate::engine::Confirmation;
-use crate::error::LostReason;
+use crate::engine::{Confirmation, Failed};
 use crate::lease_cell::LeaseCell;
 use crate::observe::ReleaseOutcome;
-use crate::protocol::StoreError;
 
 /// How many releases of one manager may be in flight without a section that waits for them. They share a connection.
 /// The server needs a few microseconds for each, and a few milliseconds for all of them. Fewer in unit tests, which
 /// start them one by one and must reach the limit before the store counts as silent.
 pub(crate) const MOST_IN_BACKGROUND: usize = if cfg!(test) { 16 } else { 1024 };
 
-/// The reason why a release or an extension failed.
-#[derive(Clone, Debug)]
-pub(crate) enum Failed {
-    Lost(LostReason),
-    /// There was no conclusive reply. A release is repeated when the server is reachable.
-    Unconfirmed(StoreError),
-}
-
-pub(super) fn confirmed(confirmation: Confirmation) -> Result<(), Failed> {
-    match confirmation {
-        Confirmation::None | Confirmation::Fine => Ok(()),
-        Confirmation::Lost(reason) => Err(Failed::Lost(reason)),
-        Confirmation::Failed(error) => Err(Failed::Unconfirmed(error)),
-    }
-}
-
 /// `fine`: the outcome of a release that was confirmed.
 pub(super) fn report_end(
     report: &mut EndReport,
     (core, cell): (&Core, &LeaseCell),
-    result: &Result<(), Failed>,
+    result: &Confirmation,
     fine: ReleaseOutcome<'_>,
 ) {
     match result {
@@ -75,8 +57,8 @@ pub(super) struct Ending {
 }
 
 impl Ending {
-    pub(super) fn finish(mut self, core: &Core, confirmation: Confirmation) {
-        report_end(&mut self.report, (core, &self.cell), &confirmed(confirmation), ReleaseOutcome::Confirmed);
+    pub(super) fn finish(mut self, core: &Core, confirmation: &Confirmation) {
+        report_end(&mut self.report, (core, &self.cell), confirmation, ReleaseOutcome::Confirmed);
     }
 }
 

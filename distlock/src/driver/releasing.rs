@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use super::in_flight::{AwaitedCommand, AwaitedKind};
 use super::lease_handle::InHand;
-use super::release_report::{Ending, Failed, InBackground, confirmed, report_end};
+use super::release_report::{Ending, InBackground, report_end};
 use super::reports::EndReport;
 use super::unawaited::Unawaited;
 use super::{Core, LeaseHandle, Requester};
-use crate::engine::{Confirmation, ReleaseStarted, Step, Want};
+use crate::engine::{Confirmation, Failed, ReleaseStarted, Step, Want};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::observe::ReleaseOutcome;
@@ -30,13 +30,9 @@ struct AwaitedConfirmation {
 impl AwaitedConfirmation {
     fn poll_confirmation(&mut self, cx: &mut TaskContext<'_>) -> Poll<Confirmation> {
         if self.core.is_forked() {
-            return Poll::Ready(Confirmation::Failed(process::forked()));
+            return Poll::Ready(Err(Failed::Unconfirmed(process::forked())));
         }
-        self.command.poll(&self.core, cx).map(|()| self.answer())
-    }
-
-    fn answer(&mut self) -> Confirmation {
-        self.command.confirmation.take().unwrap_or(Confirmation::None)
+        self.command.poll(&self.core, cx).map(|()| self.command.answer())
     }
 
     async fn confirmation(mut self) -> Confirmation {
@@ -142,7 +138,7 @@ impl Released {
         let (result, fine) = match &mut self.word {
             Word::Known(result) => (result.clone(), ReleaseOutcome::HandedOn),
             Word::Awaited(awaited) if !awaited.command.is_under_way() => {
-                (confirmed(awaited.answer()), ReleaseOutcome::Confirmed)
+                (awaited.command.answer(), ReleaseOutcome::Confirmed)
             }
             Word::Awaited(_) => return None,
         };
@@ -153,7 +149,7 @@ impl Released {
     pub(crate) fn poll(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), Failed>> {
         if let Word::Awaited(awaited) = &mut self.word {
             let confirmation = ready!(awaited.poll_confirmation(cx));
-            return Poll::Ready(self.end(confirmed(confirmation), ReleaseOutcome::Confirmed));
+            return Poll::Ready(self.end(confirmation, ReleaseOutcome::Confirmed));
         }
         self.now().map_or(Poll::Pending, Poll::Ready)
     }
@@ -219,7 +215,7 @@ impl Extending<'_> {
     pub(crate) async fn confirmed(self) -> Result<(), Failed> {
         let Extending { cell, held, awaited } = self;
         if held {
-            confirmed(awaited.confirmation().await)?;
+            awaited.confirmation().await?;
         }
         match cell.state(clock::now()) {
             CellState::Lost(reason) => Err(Failed::Lost(reason)),

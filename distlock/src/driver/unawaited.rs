@@ -13,7 +13,6 @@ use super::idle::HandedOver;
 use super::in_flight::AwaitedCommand;
 use super::release_report::Ending;
 use crate::contained::contained;
-use crate::engine::Confirmation;
 use crate::protocol::mutated;
 use crate::reply_batch::{self, Deferred};
 use stage::{Next, Stage};
@@ -98,7 +97,7 @@ impl Work {
     fn finish(self, core: &Core) {
         let Work { mut command, ending, handed_over } = self;
         if let Some(ending) = ending {
-            ending.finish(core, command.confirmation.take().unwrap_or(Confirmation::None));
+            ending.finish(core, &command.answer());
         }
         drop(handed_over);
     }

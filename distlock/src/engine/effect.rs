@@ -194,17 +194,16 @@ impl<W> Iterator for EffectList<W> {
     }
 }
 
-/// What the reply to a release or to an explicit extension means for its caller.
+/// What the reply to a release or to an explicit extension means for its caller. `Ok` also if no caller waits for it.
+pub(crate) type Confirmation = Result<(), Failed>;
+
+/// The reason why a release or an extension failed.
 #[derive(Clone, Debug)]
-pub(crate) enum Confirmation {
-    /// No caller waits for the reply.
-    None,
-    /// Confirmed, or unconfirmed but harmless.
-    Fine,
+pub(crate) enum Failed {
     /// The lock had been lost before the command.
     Lost(LostReason),
-    /// No conclusive reply. The release is pending: it is sent again when the server is reachable.
-    Failed(StoreError),
+    /// There was no conclusive reply. A release is repeated when the server is reachable.
+    Unconfirmed(StoreError),
 }
 
 /// What happened to a hold when its holder released it.

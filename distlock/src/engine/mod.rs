@@ -36,13 +36,14 @@ mod step;
 mod tests;
 
 pub(crate) use effect::{
-    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, EffectList, Queueing, ReleasePurpose,
-    ReleaseStarted, RenewPurpose, Telling,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, EffectList, Failed, Queueing,
+    ReleasePurpose, ReleaseStarted, RenewPurpose, Telling,
 };
 pub(crate) use machine::Machine;
 pub(crate) use params::{
     ACQUIRE_RESEND_AFTER, CONTENDED_JOIN_TIME, LINGER_ENDS_EARLY, LOCAL_CHAIN_TIME, LONGEST_CLAIM,
 };
-pub(crate) use request::{InBatch, KnownHolder, Outcome, Renewal, WaitLimit, Want};
+pub(crate) use request::{KnownHolder, Outcome, Renewal, WaitLimit, Want};
+pub(crate) use state::BatchRole;
 pub(crate) use state::hashed::{KeyHash, KeyHasher};
 pub(crate) use step::Step;

@@ -52,13 +52,6 @@ pub(crate) struct Want {
     pub(crate) label: Cow<'static, str>,
 }
 
-/// The position of a key in a command for several keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InBatch {
-    First,
-    Behind,
-}
-
 /// The holder of a lock that a request did not get.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownHolder {

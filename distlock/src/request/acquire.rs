@@ -1,5 +1,6 @@
 //! Acquires the requested locks.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -68,6 +69,7 @@ impl AcquireFuture {
         self.report = Some(RequestReport::begin(core, request.label.clone(), request.kind, shown.keys));
         self.watched = request.watch_long_wait();
         let span = self.span.insert(spans::acquiring(&shown));
+        #[cfg(feature = "testing")]
         match request.planned_fault() {
             Ok(loses) => self.loses = loses,
             Err(error) => return Some(self.end(Err(error))),
@@ -123,7 +125,7 @@ impl AcquireFuture {
                 let answer = ready!(Pin::new(&mut *acquiring).poll(cx));
                 let Some(request) = &self.request else { return Poll::Pending };
                 let result = request.guard(answer, acquiring);
-                Poll::Ready(usable(result, *wait_limit))
+                Poll::Ready(request.usable(result, *wait_limit))
             }
             // Polled again after it was ready.
             AcquireStage::New | AcquireStage::Over => Poll::Pending,
@@ -204,7 +206,7 @@ impl LockRequest {
         }
         match self.ask(now, key, want) {
             StartedAcquire::UnderWay(acquiring) => FirstStep::Attempt(acquiring, wait_limit),
-            StartedAcquire::Known(result) => match usable(result, wait_limit) {
+            StartedAcquire::Known(result) => match self.usable(result, wait_limit) {
                 Some(result) => FirstStep::Known(result),
                 None => FirstStep::Further(wait_limit),
             },
@@ -247,7 +249,7 @@ impl LockRequest {
                 },
                 keys => self.in_order(keys, want).await,
             };
-            if let Some(result) = usable(result, want.wait_limit) {
+            if let Some(result) = self.usable(result, want.wait_limit) {
                 return result;
             }
         }
@@ -289,6 +291,43 @@ impl LockRequest {
                 Err(error_of(outcome, LockKey::from_shared(acquiring.key().clone()), self.kind))
             }
         }
+    }
+
+    /// `None`: the lock was lost before its guard existed, and the request may continue.
+    fn usable(
+        &self,
+        result: Result<Guard, LockError>,
+        wait_limit: WaitLimit,
+    ) -> Option<Result<Guard, LockError>> {
+        let guard = match result {
+            Ok(guard) => guard,
+            Err(error) if wait_limit == WaitLimit::Once => return Some(Err(not_waited(error))),
+            Err(error) => return Some(Err(error)),
+        };
+        // Each way to a guard has just checked whether the process was forked.
+        let Err(lost) = guard.check_here() else { return Some(Ok(guard)) };
+        if let Err(error) = guard.check_nested() {
+            return Some(Err(error));
+        }
+        drop(guard);
+        self.unused(lost, wait_limit).map(Err)
+    }
+
+    /// The lock was acquired and lost before its guard existed. `None`: the request may continue.
+    fn unused(&self, lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
+        let LockError::Lost { key, reason } = lost else { return Some(lost) };
+        let why = format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
+        if self.replaces.is_some() {
+            let why: Box<dyn Error + Send + Sync> = why.into();
+            return Some(LockError::unconfirmed(key, NOT_TAKEN_OVER, why.into()));
+        }
+        let goes_on = match (reason, wait_limit) {
+            (LostReason::Shutdown, _) => return Some(LockError::Closed),
+            (LostReason::MaxHold, _) | (_, WaitLimit::Once) => false,
+            (_, WaitLimit::Until(until)) => clock::now() < until,
+            (_, WaitLimit::Forever) => true,
+        };
+        (!goes_on).then(|| LockError::unavailable(key, why))
     }
 
     /// `None`: this task does not hold the key.
@@ -353,22 +392,6 @@ enum StartedAcquire {
 const NOT_TAKEN_OVER: &str =
     "it may have been taken over; then it is released in the background, and the ticket is used";
 
-/// `None`: the lock was lost before its guard existed, and the request may continue.
-fn usable(result: Result<Guard, LockError>, wait_limit: WaitLimit) -> Option<Result<Guard, LockError>> {
-    let guard = match result {
-        Ok(guard) => guard,
-        Err(error) if wait_limit == WaitLimit::Once => return Some(Err(not_waited(error))),
-        Err(error) => return Some(Err(error)),
-    };
-    // Each way to a guard has just checked whether the process was forked.
-    let Err(lost) = guard.check_here() else { return Some(Ok(guard)) };
-    if let Err(error) = guard.check_nested() {
-        return Some(Err(error));
-    }
-    drop(guard);
-    unused(lost, wait_limit).map(Err)
-}
-
 /// The round trip of a single attempt does not count as waiting.
 fn not_waited(error: LockError) -> LockError {
     match error {
@@ -377,19 +400,6 @@ fn not_waited(error: LockError) -> LockError {
         }
         other => other,
     }
-}
-
-/// The lock was acquired and lost before its guard existed. `None`: the request may continue.
-fn unused(lost: LockError, wait_limit: WaitLimit) -> Option<LockError> {
-    let LockError::Lost { key, reason } = lost else { return Some(lost) };
-    let goes_on = match (reason, wait_limit) {
-        (LostReason::Shutdown, _) => return Some(LockError::Closed),
-        (LostReason::MaxHold, _) | (_, WaitLimit::Once) => false,
-        (_, WaitLimit::Until(until)) => clock::now() < until,
-        (_, WaitLimit::Forever) => true,
-    };
-    let why = || format!("it was acquired, but was lost before it could be used: {reason}; nothing was run");
-    (!goes_on).then(|| LockError::unavailable(key, why()))
 }
 
 pub(super) fn error_of(outcome: Outcome, key: LockKey, kind: LockKind) -> LockError {

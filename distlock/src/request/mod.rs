@@ -3,7 +3,7 @@
 mod acquire;
 mod checks;
 mod options;
-#[cfg_attr(not(feature = "testing"), path = "not_planned.rs")]
+#[cfg(feature = "testing")]
 mod planned;
 mod report;
 mod several;

@@ -59,14 +59,26 @@ impl Drop for Turn {
     }
 }
 
+/// Ends the lanes when it is dropped with the task of [`dispatch`], also if that was never polled: from then on, no
+/// command gets its turn. Those that wait own the backend, which owns the lanes, so they would keep each other alive.
+pub(super) struct EndOfLanes(pub(super) Arc<Locked<Lanes<QueuedCommand>>>);
+
+impl Drop for EndOfLanes {
+    fn drop(&mut self) {
+        // Dropped without the mutex: their callers are woken, and this may be the end of the backend.
+        let left = self.0.lock().end();
+        drop(left);
+    }
+}
+
 /// Spawns a task for every command whose turn has come, until the runtime ends.
 pub(super) async fn dispatch(
     mut started: mpsc::UnboundedReceiver<Started>,
-    lanes: Arc<Locked<Lanes<QueuedCommand>>>,
+    lanes: EndOfLanes,
     start: mpsc::UnboundedSender<Started>,
 ) {
     while let Some((id, QueuedCommand { keys, work })) = started.recv().await {
-        let turn = Turn::new(id, keys, &lanes, &start);
+        let turn = Turn::new(id, keys, &lanes.0, &start);
         tokio::spawn(work(turn));
     }
 }

@@ -22,6 +22,8 @@ pub(super) struct Lanes<W> {
     /// The commands that wait, and the number of keys that each waits for.
     waiting: HashMap<CommandId, Waiting<W>>,
     next: u64,
+    /// From now on, no command gets its turn.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub(super) enum Added {
     Waits(QueuedTurn),
     /// Too many wait for one of its keys.
     Full,
+    /// The lanes have ended.
+    Ended,
 }
 
 /// A command that has to wait for its turn, on this many keys.
@@ -50,13 +54,16 @@ pub(super) struct QueuedTurn {
 
 impl<W> Default for Lanes<W> {
     fn default() -> Self {
-        Lanes { queues: HashMap::new(), waiting: HashMap::new(), next: 0 }
+        Lanes { queues: HashMap::new(), waiting: HashMap::new(), next: 0, has_ended: false }
     }
 }
 
 impl<W> Lanes<W> {
     /// Adds a command for these keys, which are different from each other.
     pub(super) fn add(&mut self, keys: &[Arc<str>]) -> Added {
+        if self.has_ended {
+            return Added::Ended;
+        }
         let is_full = |key| self.queues.get(key).is_some_and(|queue| queue.len() >= MOST_PER_KEY);
         if keys.iter().any(is_full) {
             return Added::Full;
@@ -103,6 +110,13 @@ impl<W> Lanes<W> {
         }
         shrink(&mut self.queues);
         next
+    }
+
+    /// From now on, no command gets its turn. Returns those that wait.
+    pub(super) fn end(&mut self) -> Vec<W> {
+        self.has_ended = true;
+        self.queues.clear();
+        self.waiting.drain().map(|(_, waiting)| waiting.work).collect()
     }
 
     /// A command has its turn on one more key. Returns it if that was the last.
@@ -178,6 +192,17 @@ mod tests {
         wait(&mut lanes, &["a"], 3);
         assert_eq!(lanes.ended(first, &keys(&["a"])).len(), 1);
         assert!(lanes.ended(first, &keys(&["a"])).is_empty(), "the second has its turn still");
+    }
+
+    #[test]
+    fn after_the_end_no_command_gets_its_turn() {
+        let mut lanes = Lanes::default();
+        let first = start(&mut lanes, &["a"]);
+        wait(&mut lanes, &["a"], 2);
+        assert_eq!(lanes.end(), [2]);
+        assert!(lanes.ended(first, &keys(&["a"])).is_empty());
+        assert_eq!(lanes.add(&keys(&["a"])), Added::Ended);
+        assert!(lanes.is_empty());
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::key::LockKey;
 use crate::process::Process;
 use crate::protocol;
 use called::{AnswerFrom, Called, StoreAnswer};
-use command::{QueuedCommand, Started, Submitted, TimedReply, Turn, Work, in_time};
+use command::{EndOfLanes, QueuedCommand, Started, Submitted, TimedReply, Turn, Work, in_time};
 use distlock_store::clock;
 use distlock_store::kit::sync::Locked;
 use distlock_store::{
@@ -186,6 +186,7 @@ impl<S: LockStore> StoreBackend<S> {
                 lanes.wait(behind, QueuedCommand { keys, work });
                 Ok(self.answer(AnswerFrom::IoThread(answer)))
             }
+            Added::Ended => Err(StoreError { kind: Failure::NotSent, ..ended() }),
             Added::Full => {
                 Err(StoreError::new(Failure::NotSent, "too many commands wait for their turn on one key"))
             }
@@ -319,7 +320,7 @@ impl<S: LockStore> StoreBackend<S> {
     async fn work(self: Arc<Self>, events: Arc<dyn Events>) {
         *self.events.lock() = Some(Arc::downgrade(&events));
         if let Some(started) = self.started.lock().take() {
-            tokio::spawn(command::dispatch(started, self.lanes.clone(), self.start.clone()));
+            tokio::spawn(command::dispatch(started, EndOfLanes(self.lanes.clone()), self.start.clone()));
             self.io_thread.get_or_init(Handle::current);
         }
         // The store has panicked. No task keeps that session alive, and heartbeats of the next one say nothing about

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc;
 
 use super::StoreBackend;
-use super::translate::Translator;
 use crate::backend::{Events, Failure, LinkEvent, Push, PushHint, ServerTime, parse_token};
 use distlock_store::clock;
 use distlock_store::engine::{Report, Time};
@@ -104,8 +103,26 @@ impl<S: LockStore> StoreBackend<S> {
                 }
             }
             Report::SessionLost { at } => self.session_lost(at, events),
-            Report::Released { .. } | Report::Granted { .. } => {
-                let _others: Option<()> = pass_on(&self.translator, report, events);
+            // Those about keys or owners of other clients are not passed on.
+            Report::Released { key } => {
+                let Some(key) = self.translator.logical(&key) else { return };
+                events.notice(PushHint::Free { key });
+            }
+            Report::Granted { key, owner, fence, made } => {
+                let (Some(key), Some(token)) =
+                    (self.translator.logical(&key), parse_token(&self.translator.client, &owner))
+                else {
+                    return;
+                };
+                match made {
+                    // On our clock, like the times of the store's answers.
+                    Some(made) => {
+                        let server_time = ServerTime(made.0 / 1_000);
+                        let handoffs_began = server_time;
+                        events.push(Push::Grant { key, token, server_time, handoffs_began, fence });
+                    }
+                    None => events.notice(PushHint::Unproven { key, token }),
+                }
             }
         }
     }
@@ -160,29 +177,4 @@ impl<S: LockStore> StoreBackend<S> {
         drop(link);
         events.link(LinkEvent::Down { cause });
     }
-}
-
-/// Passes a report to the engine, unless it is about keys or owners of other clients.
-fn pass_on(translator: &Translator, hint: Report, events: &dyn Events) -> Option<()> {
-    match hint {
-        Report::Released { key } => events.notice(PushHint::Free { key: translator.logical(&key)? }),
-        Report::Granted { key, owner, fence, made } => {
-            let key = translator.logical(&key)?;
-            let token = parse_token(&translator.client, &owner)?;
-            match made {
-                // On our clock, like the times of the store's answers.
-                Some(made) => {
-                    let server_time = ServerTime(made.0 / 1_000);
-                    events.push(Push::Grant { key, token, server_time, handoffs_began: server_time, fence });
-                }
-                None => events.notice(PushHint::Unproven { key, token }),
-            }
-        }
-        Report::Up(_)
-        | Report::Down(_)
-        | Report::Notifications(_)
-        | Report::HeartbeatAnswered { .. }
-        | Report::SessionLost { .. } => {}
-    }
-    Some(())
 }

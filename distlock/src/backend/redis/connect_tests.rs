@@ -233,6 +233,22 @@ fn a_server_that_closes_when_asked_for_pushes_is_asked_ever_more_seldom() {
     assert!(connections <= 12, "{connections}");
 }
 
+/// While the password is changed, the server may not know the new one yet.
+#[test]
+fn a_wrong_password_for_pushes_does_not_turn_off_hello() {
+    let server = Scripted::start(|words| match words {
+        ["PING"] => Answer::Line("+PONG\r\n"),
+        ["EVAL", ..] => Answer::Line(":1\r\n"),
+        ["HELLO", ..] => Answer::Line("-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
+        _ => Answer::Line("-ERR invalid request\r\n"),
+    });
+    let _rig = Rig::start(config(&server.url(), "a"));
+    wait_until("it is greeted by HELLO again", Duration::from_secs(10), || {
+        let connections = server.connections();
+        connections.iter().flatten().filter(|words| words[0] == "HELLO").count() > 1
+    });
+}
+
 // ---- what was refused once ----
 
 #[test]

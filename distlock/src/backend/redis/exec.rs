@@ -85,8 +85,7 @@ impl Exec {
 
     /// A single operation, in its shortest form.
     pub(super) fn encode_alone(&self, key: &str, op: &dyn Encode) -> (Cmd, Encoding) {
-        let may_be_short = !self.awaited.is(key);
-        let short = if may_be_short { op.short(&self.wire, ScriptRef::Hash, key) } else { None };
+        let short = if self.awaited.is(key) { None } else { op.short(&self.wire, ScriptRef::Hash, key) };
         short.map_or_else(|| self.encode(key, op), |cmd| (cmd, Encoding::Short))
     }
 

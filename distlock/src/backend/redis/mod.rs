@@ -63,6 +63,8 @@ mod model_tests;
 #[cfg(test)]
 mod prefix_tests;
 #[cfg(test)]
+mod push_tests;
+#[cfg(test)]
 mod recording;
 #[cfg(test)]
 mod replicas_tests;

@@ -22,7 +22,7 @@ use super::slot_channels::{Change, SlotChannels};
 use super::slots::slot_of;
 use super::stream::{Liveness, Stream};
 use super::{errors, first_reply, info};
-use crate::backend::{Failure, Push, ServerTime, StoreError, parse_token};
+use crate::backend::{Failure, Notifications, Push, ServerTime, StoreError, parse_token};
 use crate::observe::{Notice, notice};
 use crate::protocol::records::LONGEST_KEY;
 use distlock_store::kit::backoff::{Backoff, jittered};
@@ -100,7 +100,6 @@ pub(super) async fn listen(listener: Arc<impl Listener>) {
             Ok(Ok(subscription)) => {
                 let since = Instant::now();
                 closed = 0;
-                listener.subscribed(subscription.at.clone());
                 let error = subscription.last(&*listener).await;
                 notice(Notice::PushLinkLost { server: &listener.place(), error: &error });
                 if since.elapsed() >= STABLE_AFTER {
@@ -229,7 +228,8 @@ async fn subscribe_by_resp3(
     let (mut connection, driver) = link::log_in(&login, shown, stream, settings).await.map_err(|error| {
         if error.is_io_error() {
             SubscribeError::Closed(error)
-        } else if error.kind() == ErrorKind::AuthenticationFailed {
+        } else if matches!(error.code(), Some("WRONGPASS" | "NOAUTH")) {
+            // The password may be changed at this moment. The server knows HELLO.
             SubscribeError::Passing(error)
         } else {
             // HELLO is unknown or forbidden.
@@ -268,16 +268,16 @@ fn unsubscribed(error: RedisError) -> SubscribeError {
 }
 
 impl Subscription {
-    /// Serves the subscription until it ends, and returns why it did.
+    /// Reports and serves the subscription until it ends, and returns why it did.
     async fn last(self, listener: &impl Listener) -> RedisError {
-        let Subscription { push_stream, liveness, .. } = self;
+        let Subscription { push_stream, liveness, at } = self;
         let time_limit = listener.config().op_timeout;
         match push_stream {
             PushStream::Resp3(mut connection, mut driver) => {
                 tokio::select! {
                     _ = &mut driver.0 => closed(),
                     () = listener.moved() => closed(),
-                    () = follow_slots(listener, connection.clone()) => closed(),
+                    () = follow_slots(listener, connection.clone(), at) => closed(),
                     error = async {
                         loop {
                             silence(&liveness).await;
@@ -291,6 +291,7 @@ impl Subscription {
                 }
             }
             PushStream::Resp2(mut sink, mut stream, renew_at) => {
+                listener.subscribed(at);
                 tokio::select! {
                     () = async {
                         match renew_at {
@@ -320,34 +321,60 @@ impl Subscription {
     }
 }
 
-/// Keeps the subscriptions to the channels in slots. Returns if the connection is closed.
+/// Reports the subscription, and keeps those to the channels in slots. Returns if the connection is closed.
+///
+/// Waiters ask as soon as the subscription is reported, so the channels of their slots come before. Otherwise, a grant
+/// in between would be pushed to a former connection that the server takes to be alive.
+async fn follow_slots(listener: &impl Listener, mut connection: MultiplexedConnection, at: Endpoint) {
+    let Some(channels) = listener.slot_channels() else {
+        listener.subscribed(at);
+        return std::future::pending().await;
+    };
+    let Ok(mut pushes) = change_slots(listener, channels, &mut connection, channels.begin()).await else {
+        return;
+    };
+    listener.subscribed(at);
+    while pushes == Notifications::On {
+        let changes = channels.changes().await;
+        let Ok(now) = change_slots(listener, channels, &mut connection, changes).await else { return };
+        pushes = now;
+    }
+    std::future::pending().await
+}
+
+/// Returns [`Notifications::Off`] if subscriptions in slots are not permitted, or not now: pushes come by PUBLISH until
+/// the connection is made again.
 ///
 /// If the node ends a subscription because a slot moves, the client library treats its message as the reply to a
 /// command. So an error here may belong to another slot. This costs messages between the nodes, but loses no push.
-async fn follow_slots(listener: &impl Listener, mut connection: MultiplexedConnection) {
-    let Some(channels) = listener.slot_channels() else { return std::future::pending().await };
-    channels.begin();
-    loop {
-        let changes = channels.changes().await;
-        let mut pipeline = Pipeline::with_capacity(changes.len());
-        for (change, slot) in &changes {
-            let verb = match change {
-                Change::Subscribe => "SSUBSCRIBE",
-                Change::Unsubscribe => "SUNSUBSCRIBE",
-            };
-            // One by one: all channels of a command must be in one slot.
-            pipeline.cmd(verb).arg(listener.wire().channel_in(*slot));
-        }
-        let Ok(replies) = connection.send_packed_commands(&pipeline, 0, changes.len()).await else { return };
-        for ((_, slot), reply) in changes.into_iter().zip(replies) {
-            let Value::ServerError(error) = reply else { continue };
-            channels.lost(slot);
-            if error.code() != "MOVED" {
-                // Not permitted, or not now: pushes come by PUBLISH until the connection is made again.
-                return std::future::pending().await;
-            }
+async fn change_slots(
+    listener: &impl Listener,
+    channels: &SlotChannels,
+    connection: &mut MultiplexedConnection,
+    changes: Vec<(Change, u16)>,
+) -> RedisResult<Notifications> {
+    if changes.is_empty() {
+        return Ok(Notifications::On);
+    }
+    let mut pipeline = Pipeline::with_capacity(changes.len());
+    for (change, slot) in &changes {
+        let verb = match change {
+            Change::Subscribe => "SSUBSCRIBE",
+            Change::Unsubscribe => "SUNSUBSCRIBE",
+        };
+        // One by one: all channels of a command must be in one slot.
+        pipeline.cmd(verb).arg(listener.wire().channel_in(*slot));
+    }
+    let replies = connection.send_packed_commands(&pipeline, 0, changes.len()).await?;
+    let mut pushes = Notifications::On;
+    for ((_, slot), reply) in changes.into_iter().zip(replies) {
+        let Value::ServerError(error) = reply else { continue };
+        channels.lost(slot);
+        if error.code() != "MOVED" {
+            pushes = Notifications::Off;
         }
     }
+    Ok(pushes)
 }
 
 /// Returns once no byte has arrived for a while.

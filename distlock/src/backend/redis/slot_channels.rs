@@ -64,9 +64,12 @@ impl SlotChannels {
         state.subscribed.remove(&slot);
     }
 
-    /// A connection without subscriptions is used from now on.
-    pub(super) fn begin(&self) {
-        self.state.lock().subscribed.clear();
+    /// A connection without subscriptions is used from now on. Returns its first changes, all of which the caller must
+    /// send.
+    pub(super) fn begin(&self) -> Vec<(Change, u16)> {
+        let mut state = self.state.lock();
+        state.subscribed.clear();
+        state.change()
     }
 
     /// Waits until there is something to change. The caller must send all of it.
@@ -110,8 +113,7 @@ mod tests {
         assert_eq!(changes(&channels), [(Change::Subscribe, 7)]);
         channels.want(7);
         assert_eq!(changes(&channels), []);
-        channels.begin();
-        assert_eq!(changes(&channels), [(Change::Subscribe, 7)]);
+        assert_eq!(channels.begin(), [(Change::Subscribe, 7)]);
         channels.lost(7);
         assert_eq!(changes(&channels), [], "nothing to unsubscribe, and no wait there since");
         channels.want(7);

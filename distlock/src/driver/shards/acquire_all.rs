@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Effects, Shards};
-use crate::engine::{AcquirePurpose, Answer, Command, Context, Effect, InBatch, Want};
+use crate::engine::{AcquirePurpose, Answer, BatchRole, Command, Context, Effect, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireReply, BatchReply, OpResult, Time, op};
 
@@ -28,8 +28,9 @@ impl<W> Shards<W> {
         let mut batch = Vec::with_capacity(free);
         let mut effects = Effects::default();
         for key in keys.iter().take(if free > 1 { free } else { 0 }) {
-            let place = if tickets.is_empty() { InBatch::First } else { InBatch::Behind };
-            let (ticket, more) = self.on_key(now, key, |step| step.acquire_part(place, want, &mut who));
+            let leads = tickets.is_empty();
+            let role = |ticket| if leads { BatchRole::Leader } else { BatchRole::Follower(ticket) };
+            let (ticket, more) = self.on_key(now, key, |step| step.acquire_part(role, want, &mut who));
             effects.rearm |= more.rearm;
             for effect in more.list {
                 match effect {

@@ -377,7 +377,7 @@ impl Fleet {
     fn reply(&mut self, process: usize, context: Context, command: &Command, answer: Answer) {
         let token = context.token;
         self.enter(process, |machine, now, out| {
-            machine.step(now, &context.key, out, |step| step.on_reply(&context, answer));
+            drop(machine.step(now, &context.key, out, |step| step.on_reply(&context, answer)));
         });
         // The section has ended when its release is confirmed.
         if let Some(task) = self.processes[process].leaving.remove(&token)

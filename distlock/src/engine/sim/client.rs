@@ -12,9 +12,9 @@ use super::wire::Link;
 use super::workload::BodyStep;
 use super::world::{Event, World};
 use crate::driver::shards::{Effects, Shards};
-use crate::engine::{AcquirePurpose, Answer, Command, Confirmation, Context, Effect};
+use crate::engine::{AcquirePurpose, Answer, Command, Context, Effect};
 use crate::error::LostReason;
-use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, Time, Token, op};
+use crate::protocol::{AcquireReply, BatchReply, LinkEvent, Push, PushHint, Time, Token, op};
 use crate::simulation::Notice;
 use crate::simulation::clocks::LocalClock;
 use crate::simulation::tasks::{Alarm, TaskId};
@@ -30,6 +30,7 @@ pub(super) enum What {
     /// The answers to one command for several keys.
     Answers(Vec<(usize, Answer)>),
     Push(Push),
+    Hint(PushHint),
     Link(LinkEvent),
     Timer {
         number: u64,
@@ -275,6 +276,12 @@ impl World {
                 let effects = self.clients[c].engine.push(local, &push);
                 self.perform(c, effects, None);
             }
+            What::Hint(hint) => {
+                note!(self, "process {c}: hint {hint:?}");
+                let engine = &self.clients[c].engine;
+                let ((), effects) = engine.on_key(local, hint.key(), |step| step.on_notice(&hint));
+                self.perform(c, effects, None);
+            }
             What::Link(event) => {
                 note!(self, "process {c}: link {event:?}");
                 self.link_changed(c, &event);
@@ -480,10 +487,4 @@ pub(super) fn was_free(answer: &Answer) -> bool {
         Answer::Acquire(_, Ok(AcquireReply::Acquired { .. }))
             | Answer::AcquireInBatch(_, Ok(BatchReply::Tried(AcquireReply::Acquired { .. })))
     )
-}
-
-impl Confirmation {
-    pub(super) fn loss(&self) -> Option<crate::error::LostReason> {
-        if let Confirmation::Lost(reason) = self { Some(*reason) } else { None }
-    }
 }

@@ -173,6 +173,8 @@ pub(super) struct Config {
     pub(super) push_twice: f64,
     pub(super) push_late: f64,
     pub(super) push_breaks: u32,
+    /// Times at which many hints come that say nothing new.
+    pub(super) hints: u32,
 
     pub(super) breaks: u32,
     /// Links that break again and again for a while.
@@ -227,6 +229,8 @@ pub(super) struct Config {
     pub(super) hands_over: f64,
     /// The part of the tickets that two requests use.
     pub(super) used_twice: f64,
+    /// A request needs its own lease, which no other request of its process had.
+    pub(super) own_lease: f64,
     /// Leases end with a session, as the processes know. The server ends them with their ttl nevertheless.
     pub(super) sessions: bool,
 }
@@ -338,6 +342,7 @@ impl Config {
             push_twice: 0.0,
             push_late: 0.0,
             push_breaks: 0,
+            hints: 0,
             breaks: 0,
             flaps: 0,
             former_links_dead: true,
@@ -374,6 +379,7 @@ impl Config {
             used_twice: 0.0,
             lingers: pick(&mut aside, &[vec![20], vec![50, 200], vec![20, 1_000], vec![5_000]]),
             sessions: aside.u32(0..4) == 0,
+            own_lease: pick(&mut aside, &[0.0, 0.0, 0.2]),
         }
     }
 
@@ -391,6 +397,7 @@ impl Config {
         self.push_twice = pick(rng, &[0.0, 0.2]);
         self.push_late = pick(rng, &[0.0, 0.3]);
         self.push_breaks = rng.u32(0..3);
+        self.hints = rng.clone().u32(0..4);
     }
 
     fn short(&mut self, rng: &mut Rng) {

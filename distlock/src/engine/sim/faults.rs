@@ -11,6 +11,8 @@ pub(super) enum Fault {
     /// The link of a process breaks this many more times, about this time apart.
     Flap(usize, u32, u64),
     PushBreak(usize),
+    /// A process gets a hint, and then this many more.
+    Hint(usize, u32),
     Pause(usize, u64),
     /// The same, and its clock is stopped.
     StandStill(usize, u64),
@@ -52,6 +54,11 @@ impl World {
         for _ in 0..cfg.push_breaks {
             let c = self.rng.usize(0..cfg.clients);
             self.some_time(Fault::PushBreak(c));
+        }
+        for _ in 0..cfg.hints {
+            let c = self.rng.usize(0..cfg.clients);
+            let more = self.rng.u32(1..20);
+            self.some_time(Fault::Hint(c, more));
         }
         for _ in 0..cfg.pauses {
             let c = self.rng.usize(0..cfg.clients);
@@ -111,6 +118,7 @@ impl World {
                 }
             }
             Fault::PushBreak(c) => self.break_push(c, Notice::Comes),
+            Fault::Hint(c, more) => self.hint(c, more),
             Fault::Pause(c, long) => self.pause(c, long),
             Fault::StandStill(c, long) => self.stand_still(c, long),
             Fault::RefusalBegins if self.refusal.is_none() => self.refusal_begins(),

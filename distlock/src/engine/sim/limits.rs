@@ -18,6 +18,7 @@ impl World {
         if let Some((index, what)) = beyond {
             self.fail("limits", format!("request {index} {what}"));
         }
+        (0..self.requests.len()).for_each(|index| self.watch_expiry(index));
         for c in 0..self.clients.len() {
             self.check_pending_releases(c);
             self.check_waiters(c);
@@ -32,6 +33,20 @@ impl World {
             CellState::Until(until) => Some(until),
             CellState::Lost(_) | CellState::Released => None,
         }
+    }
+
+    /// Notes since when the lease of a request has been over before its process noticed. A thread that was preempted
+    /// after it had read the clock may still extend it.
+    fn watch_expiry(&mut self, index: usize) {
+        let (request, now) = (&self.requests[index], self.now);
+        let clock = self.clients[request.client].clock;
+        let state = request.cell().map(|cell| cell.peek(clock.at(now)));
+        let since = match state {
+            Some(CellState::Lost(LostReason::Expired)) => request.expired_since.or(Some(now)),
+            Some(CellState::Lost(_)) => request.expired_since,
+            Some(CellState::Until(_) | CellState::Released) | None => None,
+        };
+        self.requests[index].expired_since = since;
     }
 
     fn beyond_limit(&self, index: usize) -> Option<String> {

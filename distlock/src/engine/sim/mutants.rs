@@ -101,7 +101,7 @@ fn late_pushes(c: &mut Config) {
 fn lost_pushes(c: &mut Config) {
     crowded(c);
     c.push_loss = 0.5;
-    c.push_late = 0.0;
+    (c.push_late, c.hints) = (0.0, 0);
     c.forever = 1.0;
     c.cancel = 0.0;
     c.ttls = vec![20_000];
@@ -301,6 +301,13 @@ fn renewed_after_a_step(c: &mut Config) {
     c.misplaced = 0.0;
 }
 
+/// Sections follow each other on leases, and some requests need their own lease.
+fn with_leaders(c: &mut Config) {
+    crowded(c);
+    (c.own_lease, c.longest_hold, c.notice) = (0.5, 5, 10);
+    c.ttls = vec![10_000];
+}
+
 use Profile::{
     Alone, Backward, Calm, Cluster, Crashes, Deaf, Flapping, Forced, Foreign, FormerLinksAlive, Forward,
     Links, Polling, Pushes, Refusing, Short, Wiped,
@@ -392,6 +399,7 @@ const CASES: &[Case] = &[
     other(Mutant::NoRenewExtendedByOthers, &[Calm], Use::Readers(0.9), to_the_end),
     case(Mutant::NoRenewTakesWholeLease, &[Calm], unequal),
     case(Mutant::MaxHoldIgnored, &[Calm], capped),
+    case(Mutant::TermOnFormerLease, &[Calm], with_leaders),
     case(Mutant::PendingReleaseGivenUp, &[Flapping, Refusing], crowded),
     case(Mutant::NoRenewalAfterStep, &[Forward], renewed_after_a_step),
     case(Mutant::ExtensionForgotten, &[Calm], extended),

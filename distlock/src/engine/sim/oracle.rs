@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::config::{Level, MILLI, Profile, Use};
 use super::linger::Lingering;
 use super::workload::Waits;
-use super::world::World;
-use crate::engine::{Confirmation, Renewal};
+use super::world::{WATCH, World};
+use crate::engine::{Confirmation, Failed, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{CellState, LeaseCell};
 use crate::protocol::{Failure, LockKind, ServerTime, Token};
@@ -294,6 +294,20 @@ impl World {
         }
     }
 
+    /// Checks that a request that needs its own lease gets none that another request of its process had.
+    pub(super) fn check_own_lease(&mut self, index: usize, cell: &LeaseCell) {
+        let mine = &self.requests[index];
+        let token = Some(cell.token);
+        let former = self.requests.iter().enumerate().position(|(other, request)| {
+            other != index
+                && (request.client, request.life) == (mine.client, mine.life)
+                && (request.left_with == token || request.cell().map(|cell| cell.token) == token)
+        });
+        if let (true, Some(former)) = (mine.own_lease, former) {
+            self.fail("own lease", format!("request {index} got the lease of request {former}"));
+        }
+    }
+
     fn check_order_here(&mut self, c: usize, index: usize) {
         let mine = &self.requests[index];
         if !mine.is_patient() || mine.replaces.is_some() {
@@ -429,6 +443,12 @@ impl World {
         }
         let request = &self.requests[index];
         let key = &self.keys[request.key];
+        if reason == LostReason::MaxHold
+            && request.expired_since.is_some_and(|since| self.now > since + 2 * WATCH)
+        {
+            self.fail("reason", format!("request {index} had expired before the end of max_hold"));
+            return;
+        }
         let promised = self.fault_at == 0 && key.fault_at == 0;
         // Replies to commands of one event may be noticed in another order. If the clock was set back between them, the
         // later one may look like a step forward, and the engine ends a lease of the earlier one to be safe.
@@ -452,7 +472,7 @@ impl World {
     pub(super) fn judged(&mut self, index: usize, confirmation: &Confirmation) {
         let key = self.requests[index].key;
         let promised = self.fault_at == 0 && self.keys[key].fault_at == 0;
-        if promised && confirmation.loss() == Some(LostReason::Taken) {
+        if promised && matches!(confirmation, Err(Failed::Lost(LostReason::Taken))) {
             self.fail("false loss", format!("request {index}: nobody took it, says the verdict"));
         }
     }

@@ -2,9 +2,11 @@
 
 use super::client::What;
 use super::config::{MILLI, SECOND};
+use super::faults::Fault;
 use super::world::{Event, World};
 use crate::backend::memory::server::{News, Note};
-use crate::protocol::{LinkEvent, Notifications, Push, Token};
+use crate::engine::Context;
+use crate::protocol::{LinkEvent, Notifications, Push, PushHint, Token};
 use crate::simulation::Notice;
 
 /// The connection for pushes.
@@ -113,6 +115,20 @@ impl World {
         }
         let late = self.some(self.cfg.notice * 200);
         self.post(c, late, What::Push(push));
+    }
+
+    /// A store may hint at any time, and as often as it likes, that a lock may be free, or was granted.
+    pub(super) fn hint(&mut self, c: usize, more: u32) {
+        let asking = self.open_acquisitions(c).next().map(|job| job.context.clone());
+        if let Some(Context { key, token, .. }) = asking {
+            let hint =
+                if self.rng.bool() { PushHint::Free { key } } else { PushHint::Unproven { key, token } };
+            self.post(c, 0, What::Hint(hint));
+        }
+        if more > 0 {
+            let late = self.some(5 * MILLI);
+            self.after(late, Event::Fault(Fault::Hint(c, more - 1)));
+        }
     }
 
     pub(super) fn break_push(&mut self, c: usize, notice: Notice) {

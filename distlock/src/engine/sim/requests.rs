@@ -65,6 +65,7 @@ impl World {
             linger,
             hands_over: kind == LockKind::Exclusive && chance(&mut aside, cfg.hands_over),
             replaces: None,
+            own_lease: kind == LockKind::Exclusive && chance(&mut aside, cfg.own_lease),
             max_waiters: chance(rng, cfg.bounded).then(|| rng.u32(1..8)),
             unavailable_after: Duration::from_millis(pick(rng, &[3_000, 3_000, 700])),
             cancel_after: chance(rng, cfg.cancel)
@@ -91,6 +92,7 @@ impl World {
             begun: None,
             broken: None,
             was_lost: None,
+            expired_since: None,
             keeps: false,
             left_with: None,
         }

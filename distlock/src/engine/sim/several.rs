@@ -32,6 +32,7 @@ impl World {
             let mut request = self.requests[first].clone();
             (request.key, request.kind, request.group) = (key, kind, Some(group));
             request.fenced = false;
+            request.own_lease = false;
             request.max_waiters = None;
             // A guard for several keys has no hand-over.
             request.hands_over = false;

@@ -154,6 +154,7 @@ impl World {
             // The chain of hand-overs ends at some request.
             hands_over: self.chance(0.5),
             replaces: Some(owner),
+            own_lease: false,
             waits: Waits::Forever,
             // No request waits before it.
             max_waiters: None,
@@ -162,6 +163,7 @@ impl World {
             ticket: None,
             picked_up: false,
             was_lost: None,
+            expired_since: None,
             broken: None,
             left_with: None,
             begun: None,
@@ -227,7 +229,8 @@ impl World {
         mine.replaces.is_some() && others.any(|(_, other)| is_first(other))
     }
 
-    /// A request with a ticket ends as unavailable only if no command of it is executed, ever. `what` is known of it.
+    /// A request with a ticket ends as unavailable or closed only if no command of it is executed, ever. `what` is
+    /// known of it.
     pub(super) fn take_over_ended(&mut self, client: usize, holder: &Arc<str>, what: &'static str) {
         let same = |request: &&Request| request.client == client && request.replaces.as_ref() == Some(holder);
         // It is not known which of several requests a command belongs to.

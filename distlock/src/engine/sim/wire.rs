@@ -19,6 +19,10 @@ use std::sync::Arc;
 /// Shorter than the TCP user timeout, by more than the error of the clocks.
 const LATEST_ARRIVAL: u64 = 4_800 * MILLI;
 
+/// The most acquisitions for a token without a reply: one, those that a new link or a push led to, and repetitions
+/// until a broken link is noticed.
+const MOST_OPEN: usize = 4;
+
 /// How a connection is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Breakage {
@@ -113,6 +117,7 @@ impl World {
             return self.not_sent(c, context, command, confirmation);
         }
         self.count_command(c);
+        self.check_open(c, &context, &command);
         self.check_renewal(c, &context, &command);
         self.check_body(c, &context, &command);
         let job = self.jobs.len();
@@ -141,6 +146,22 @@ impl World {
             self.at(at, Event::Arrive { job, at });
         }
         None
+    }
+
+    /// The acquisitions of a process that have no answer.
+    pub(super) fn open_acquisitions(&self, c: usize) -> impl Iterator<Item = &Job> {
+        self.clients[c].link.open.iter().map(|job| &self.jobs[*job]).filter(|job| acquires(&job.command))
+    }
+
+    /// Checks that the acquisitions for a token do not pile up while the server does not reply.
+    fn check_open(&mut self, c: usize, context: &Context, command: &Command) {
+        let open = self.open_acquisitions(c).filter(|job| job.context.token == context.token).count();
+        if acquires(command) && open > MOST_OPEN {
+            self.fail(
+                "open commands",
+                format!("process {c} asks for {}, and {open} have no reply", context.key),
+            );
+        }
     }
 
     /// The event of a command's answer, with the answers of its followers.
@@ -472,4 +493,8 @@ impl World {
             }
         }
     }
+}
+
+fn acquires(command: &Command) -> bool {
+    matches!(command, Command::Acquire(..) | Command::Replace(..))
 }

@@ -65,6 +65,8 @@ pub(super) struct Request {
     pub(super) hands_over: bool,
     /// It takes the lock over from this one.
     pub(super) replaces: Option<Arc<str>>,
+    /// It needs its own lease, which no other request of its process had.
+    pub(super) own_lease: bool,
     pub(super) max_waiters: Option<u32>,
     pub(super) unavailable_after: Duration,
     pub(super) cancel_after: Option<u64>,
@@ -100,6 +102,8 @@ pub(super) struct Request {
     /// The lock was taken away on the server.
     pub(super) broken: Option<u64>,
     pub(super) was_lost: Option<LostReason>,
+    /// Since when its lease has been over, although its process may not know.
+    pub(super) expired_since: Option<u64>,
     /// Its `min_hold` applies although the lock was lost: it released while the lease continued.
     pub(super) keeps: bool,
     /// The token of the lease that it released.
@@ -146,7 +150,7 @@ impl Request {
             min_hold: self.min_hold,
             linger: self.linger,
             replaces: self.replaces.clone(),
-            own_lease: false,
+            own_lease: self.own_lease,
             collection: None,
             label: Cow::Borrowed("simulated"),
         }
@@ -250,7 +254,7 @@ impl World {
     /// A request was completed.
     pub(super) fn done(&mut self, c: usize, index: usize, outcome: Outcome) {
         note!(self, "process {c}: request {index} done: {}", name_of(&outcome));
-        if let Outcome::Unavailable(_) = &outcome
+        if let Outcome::Unavailable(_) | Outcome::Closed = &outcome
             && let Some(holder) = self.requests[index].replaces.clone()
         {
             self.take_over_ended(c, &holder, NOT_EXECUTED);
@@ -270,6 +274,7 @@ impl World {
                 self.stats.acquired += 1;
                 self.check_not_passed_on(c, index, &cell);
                 self.check_taken_over(c, index, &cell);
+                self.check_own_lease(index, &cell);
                 self.requests[index].state = State::Holding(cell.clone());
                 self.requests[index].acquired = self.now;
                 self.entered(c, index, &cell);
@@ -334,7 +339,8 @@ impl World {
     }
 
     pub(super) fn pick_up(&mut self, c: usize, index: usize) {
-        self.requests[index].picked_up = true;
+        // The caller finds out at once if the lock was lost meanwhile.
+        self.requests[index].picked_up = self.believed_until(index).is_some();
         self.requests[index].in_hand_since = self.now;
         // The driver's future has done so when it noticed the grant.
         if let Some(cell) = self.requests[index].cell()

@@ -90,7 +90,9 @@ impl Attempt {
     /// One of its commands was answered, or its reply will never come (`error`). False: the reply says nothing
     /// new.
     pub(crate) fn takes_in(&mut self, asked: AcquirePurpose, error: Option<&StoreError>) -> bool {
-        self.traces.heard_of(error, asked.queueing);
+        // A store that refuses to replace the holder has changed nothing.
+        let is_settled = self.replaces.is_some() && error.is_some_and(|error| error.kind == Failure::Refused);
+        self.traces.heard_of(error.filter(|_| !is_settled), asked.queueing);
         if rules::is_stale(asked.seq, self.last_seq) {
             return false;
         }
@@ -99,18 +101,14 @@ impl Attempt {
         true
     }
 
-    /// When the command in progress is sent again if no reply comes before.
-    pub(crate) fn resend_at(&self, link: &LinkStatus) -> Option<Time> {
+    /// When the server has to be asked, for the first time or again. While a command is in progress, it is only sent
+    /// again if no reply comes: a store executes the commands for a key one after the other, so those of many hints
+    /// would delay its renewals and releases.
+    pub(crate) fn next_ask(&self, link: &LinkStatus) -> Option<Time> {
         match self.phase {
-            Phase::InFlight { sent, .. } if !link.is_down() => Some(sent.after(ACQUIRE_RESEND_AFTER)),
-            _ => None,
+            Phase::InFlight { sent, .. } => (!link.is_down()).then(|| sent.after(ACQUIRE_RESEND_AFTER)),
+            Phase::Backoff { .. } | Phase::Queued { .. } => self.phase.ask_at(),
         }
-    }
-
-    /// True if the server has to be asked now, for the first time or again.
-    pub(crate) fn is_due(&self, now: Time, link: &LinkStatus) -> bool {
-        let times = [self.phase.ask_at(), self.resend_at(link)];
-        times.into_iter().flatten().any(|at| at <= now)
     }
 
     /// True if it is part of a batch that another key leads, and never sends a command of its own.
@@ -147,16 +145,16 @@ pub(crate) enum QueuedReport {
 pub(crate) enum Phase {
     /// No command is in progress. The next one is sent later.
     Backoff { at: When },
-    /// The reply to the latest command, `seq`, has not come. `ask_at`: when to send another command nevertheless,
-    /// because a reply to an earlier command, or a push, came first.
+    /// The reply to the latest command, `seq`, has not come. `ask_at`: when to ask again after that reply, because a
+    /// reply to an earlier command, or a push, came first.
     InFlight { seq: u64, sent: Time, ask_at: Option<Time> },
     /// It is in the server's queue. If no push comes, it asks again at this time to keep its place.
     Queued { ask_at: Time },
 }
 
 impl Phase {
-    /// When to ask next, whatever the reply to the command in progress is.
-    pub(crate) fn ask_at(self) -> Option<Time> {
+    /// When to ask next, unless the reply to the command in progress says otherwise.
+    fn ask_at(self) -> Option<Time> {
         match self {
             Phase::Backoff { at } => at.time(),
             Phase::InFlight { ask_at, .. } => ask_at,

@@ -75,9 +75,7 @@ impl<W> KeyState<W> {
     /// When the first timer of this key is due. It is computed from the state after every event, so no timer can be
     /// forgotten or outdated. A time too far away to be represented counts as not set.
     pub(crate) fn next_due(&self, link: &LinkStatus) -> Option<Time> {
-        let attempt = self.attempt.as_ref();
-        let retry = attempt.and_then(|attempt| attempt.phase.ask_at());
-        let resend = attempt.and_then(|attempt| attempt.resend_at(link));
+        let ask = self.attempt.as_ref().and_then(|attempt| attempt.next_ask(link));
         let (mut end, mut renewal, mut linger) = (None, None, None);
         for lease in &self.leases {
             linger = earlier(linger, lease.lingers_until);
@@ -88,7 +86,7 @@ impl<W> KeyState<W> {
         let renewal = renewal.filter(|_| !link.is_down());
         let lost = self.lost.iter().map(|lost| lost.ends).min();
         let ends = self.waiters.ends(self.silent());
-        let timers = [retry, resend, end, linger, renewal, lost, ends.wait, ends.unavailable_after];
+        let timers = [ask, end, linger, renewal, lost, ends.wait, ends.unavailable_after];
         timers.into_iter().flatten().min().filter(|due| *due < Time::MAX)
     }
 }

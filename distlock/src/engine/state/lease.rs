@@ -35,6 +35,8 @@ pub(crate) struct Grant {
     pub(crate) longest: Duration,
     /// How the lease came to its next holder.
     pub(crate) how: How,
+    /// Whether a holder of this process had a lease with this token.
+    pub(crate) is_former: bool,
     pub(crate) linger: Linger,
 }
 

@@ -15,7 +15,8 @@ pub(super) mod pending;
 pub(super) mod releases;
 pub(super) mod waiters;
 
-pub(super) use attempt::{Attempt, BatchRole, Phase, QueuedReport};
+pub(crate) use attempt::BatchRole;
+pub(super) use attempt::{Attempt, Phase, QueuedReport};
 pub(super) use door::Door;
 pub(super) use env::Env;
 pub(super) use few::Few;

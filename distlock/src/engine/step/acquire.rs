@@ -152,18 +152,16 @@ impl<W> Step<'_, W> {
     }
 
     pub(in crate::engine) fn attempt_is_due(&mut self) {
-        if let Some(attempt) = &self.state.attempt
-            && attempt.follows()
-        {
-            if attempt.is_due(self.now, &self.env.link) {
-                self.withdraw(attempt.token);
-            }
+        let Some(attempt) = &self.state.attempt else { return };
+        if attempt.next_ask(&self.env.link).is_none_or(|at| at > self.now) {
+            return;
+        }
+        if attempt.follows() {
+            self.withdraw(attempt.token);
             return;
         }
         self.with_attempt(|step, mut attempt| {
-            if attempt.is_due(step.now, &step.env.link) {
-                step.ask(&mut attempt);
-            }
+            step.ask(&mut attempt);
             Some(attempt)
         });
     }

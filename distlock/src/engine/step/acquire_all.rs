@@ -9,9 +9,7 @@
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, BatchRole, Waiter};
-use crate::engine::{
-    AcquirePurpose, Command, Confirmation, Context, InBatch, LONGEST_CLAIM, Outcome, Queueing, Telling, Want,
-};
+use crate::engine::{AcquirePurpose, Command, Context, LONGEST_CLAIM, Outcome, Queueing, Telling, Want};
 use crate::lease_cell::Ticket;
 use crate::protocol::{AcquireMode, AcquireReply, Failure, OpResult, Time, Token, may_be_applied, op};
 
@@ -27,7 +25,7 @@ impl<W> Step<'_, W> {
     /// Requests this key as one of several in a command. `None`: another request of this process came first.
     pub(crate) fn acquire_part(
         &mut self,
-        place: InBatch,
+        role: impl FnOnce(Ticket) -> BatchRole,
         want: &Want,
         who: impl FnOnce() -> W,
     ) -> Option<Ticket> {
@@ -39,10 +37,7 @@ impl<W> Step<'_, W> {
         self.state.waiters.push(Waiter { ticket, waiting_since: self.now, want: want.clone(), who: who() });
         let mut attempt = Attempt::new(self.next_token(), kind);
         attempt.longest = ttl;
-        attempt.batch_role = Some(match place {
-            InBatch::First => BatchRole::Leader,
-            InBatch::Behind => BatchRole::Follower(ticket),
-        });
+        attempt.batch_role = Some(role(ticket));
         let (token, claim) = (attempt.token, LONGEST_CLAIM.min(ttl));
         let (queueing, telling) = (Queueing::Never, Telling::May);
         let purpose =
@@ -90,7 +85,7 @@ impl<W> Step<'_, W> {
     }
 
     /// The command for several keys ended at a key in front of this one.
-    pub(super) fn on_skipped(&mut self, context: &Context, asked: AcquirePurpose) -> Confirmation {
+    pub(super) fn on_skipped(&mut self, context: &Context, asked: AcquirePurpose) {
         if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
             self.with_attempt(|step, mut attempt| {
                 if !attempt.takes_in(asked, None) {
@@ -109,7 +104,6 @@ impl<W> Step<'_, W> {
             });
             self.serve_here();
         }
-        Confirmation::None
     }
 
     /// Stops waiting for the command for several keys. False: `token` does not wait for it.

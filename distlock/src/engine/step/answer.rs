@@ -75,26 +75,22 @@ impl<W> Step<'_, W> {
         match answer {
             Answer::Acquire(asked, result) => self.on_acquire_reply(context, asked, result),
             Answer::AcquireInBatch(asked, Ok(BatchReply::Tried(reply))) => {
-                self.on_acquire_reply(context, asked, Ok(reply))
+                self.on_acquire_reply(context, asked, Ok(reply));
             }
             Answer::AcquireInBatch(asked, Err(error)) => self.on_acquire_reply(context, asked, Err(error)),
             Answer::AcquireInBatch(asked, Ok(BatchReply::Skipped)) => self.on_skipped(context, asked),
             Answer::Release(ReleasePurpose { sends, deadline, until, keep_until }, result) => {
                 let (key, token) = (context.key.clone(), context.token);
                 let release = PendingRelease { key, token, sends, at: When::OnLinkUp, until, keep_until };
-                self.on_release_reply(release, deadline, result)
+                return self.on_release_reply(release, deadline, result);
             }
-            Answer::Renew(asked, result) => self.on_renew_reply(context, asked, result),
+            Answer::Renew(asked, result) => return self.on_renew_reply(context, asked, result),
         }
+        Ok(())
     }
 
     /// The reply to an acquire command.
-    pub(super) fn on_acquire_reply(
-        &mut self,
-        context: &Context,
-        asked: AcquirePurpose,
-        result: OpResult<AcquireReply>,
-    ) -> Confirmation {
+    fn on_acquire_reply(&mut self, context: &Context, asked: AcquirePurpose, result: OpResult<AcquireReply>) {
         if self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == context.token) {
             self.on_awaited_reply(context, asked, result);
         } else if self.state.lease(context.token).is_some() {
@@ -102,7 +98,6 @@ impl<W> Step<'_, W> {
         } else {
             self.on_orphaned_acquire(context, asked, &result);
         }
-        Confirmation::None
     }
 
     /// The reply to an acquire command of the current attempt.
@@ -234,6 +229,7 @@ impl<W> Step<'_, W> {
             asked: sent,
             longest: attempt.longest,
             how: how_found(&attempt, found),
+            is_former: attempt.is_former,
             linger: attempt.linger,
         };
         if deadline <= self.now || self.env.session().is_some_and(|session| session.is_over(self.now)) {
@@ -340,7 +336,7 @@ impl<W> Step<'_, W> {
         match error.kind {
             kind if rules::ends_the_wait(kind) => {
                 self.undo(&attempt);
-                self.refuse_served(&attempt, &error);
+                self.dismiss_served(&attempt, &Outcome::Unavailable(error));
                 return None;
             }
             Failure::NotSent if self.env.link.is_down() => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::Step;
 use crate::engine::rules;
 use crate::engine::state::{Attempt, Grant, LONGEST_RETRY_PAUSE, PendingRelease};
-use crate::engine::{Command, Confirmation, LONGEST_CLAIM, Outcome, ReleasePurpose};
+use crate::engine::{Command, Confirmation, Failed, LONGEST_CLAIM, Outcome, ReleasePurpose};
 use crate::error::LostReason;
 use crate::protocol::op::Ends;
 use crate::protocol::{
@@ -129,14 +129,14 @@ impl<W> Step<'_, W> {
                     self.now,
                 ) =>
             {
-                Confirmation::Lost(LostReason::Taken)
+                Err(Failed::Lost(LostReason::Taken))
             }
             Ok(ReleaseReply::Released { gap: true }) => {
                 self.env.hints.left_free(self.key, self.now, self.env.tuning.poll_gap);
-                Confirmation::Fine
+                Ok(())
             }
             Ok(ReleaseReply::Released { gap: false } | ReleaseReply::Cancelled | ReleaseReply::NotHeld) => {
-                Confirmation::Fine
+                Ok(())
             }
             Err(error) => {
                 let given_up = rules::is_given_up(error.kind, release.sends);
@@ -153,7 +153,7 @@ impl<W> Step<'_, W> {
                     };
                     self.pending.add(PendingRelease { at, ..release });
                 }
-                Confirmation::Failed(error)
+                Err(Failed::Unconfirmed(error))
             }
         }
     }

@@ -67,6 +67,7 @@ impl<W> Step<'_, W> {
                 asked: step.now,
                 longest: attempt.longest,
                 how: How::Granted,
+                is_former: attempt.is_former,
                 linger: rules::lingers_after_a_wait(attempt.linger),
             };
             step.start(grant, Duration::ZERO);
@@ -115,16 +116,13 @@ impl<W> Step<'_, W> {
     /// The server granted something to `token`. If an attempt uses the token, it asks for the details. Otherwise the
     /// grant is released.
     pub(super) fn given(&mut self, token: Token) {
-        let awaited = self.state.attempt.as_ref().is_some_and(|attempt| attempt.token == token);
-        if !awaited && self.state.lease(token).is_none() {
-            return self.on_unknown_grant(token);
-        }
-        self.with_attempt(|step, mut attempt| {
-            if attempt.token == token && attempt.batch_role.is_none() {
-                step.ask(&mut attempt);
+        if let Some(attempt) = self.state.attempt.as_mut().filter(|attempt| attempt.token == token) {
+            if attempt.batch_role.is_none() {
+                attempt.phase.put_to(self.now);
             }
-            Some(attempt)
-        });
+        } else if self.state.lease(token).is_none() {
+            self.on_unknown_grant(token);
+        }
     }
 
     /// A push says that the key is left free for plain pollers for a moment.
@@ -142,7 +140,7 @@ impl<W> Step<'_, W> {
     /// token.
     pub(super) fn ask_for_more(&mut self, grant: Grant) {
         let mut attempt = Attempt::new(grant.token, grant.kind);
-        attempt.is_former = true;
+        attempt.is_former = grant.is_former;
         attempt.entered = Some(grant.entered);
         attempt.handoffs_began = grant.handoffs_began;
         attempt.longest = grant.longest;

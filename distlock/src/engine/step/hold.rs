@@ -41,6 +41,7 @@ impl<W> Step<'_, W> {
     fn begin(&mut self, mut grant: Grant, waiter: Waiter<W>) {
         let fence = grant.fence_for(&waiter);
         let (token, kind, how) = (grant.token, grant.kind, grant.how);
+        grant.is_former = true;
         let lease = Lease {
             grant,
             holders: Few::None,

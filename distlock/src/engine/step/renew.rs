@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Step;
 use crate::engine::rules;
-use crate::engine::{Command, Confirmation, Context, Effect, RenewPurpose, Renewal};
+use crate::engine::{Command, Confirmation, Context, Effect, Failed, RenewPurpose, Renewal};
 use crate::error::LostReason;
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::{OpResult, RenewReply, Time, Token, op};
@@ -128,11 +128,11 @@ impl<W> Step<'_, W> {
         result: OpResult<RenewReply>,
     ) -> Confirmation {
         let (token, RenewPurpose { ticket, ttl }) = (context.token, asked);
-        let Some(lease) = self.state.lease(token) else { return Confirmation::None };
+        let Some(lease) = self.state.lease(token) else { return Ok(()) };
         // After that command was sent, the lease was lost and acquired again with the same token.
         let is_old = rules::is_about_an_earlier_lease(context.sent, lease.grant.asked);
         match result {
-            Ok(_) if is_old => Confirmation::None,
+            Ok(_) if is_old => Ok(()),
             Ok(RenewReply::Renewed { .. }) => {
                 let cell = lease.holders.first().map(|holder| holder.cell.clone());
                 let left = lease.grant.deadline.duration_since(self.now);
@@ -144,18 +144,18 @@ impl<W> Step<'_, W> {
                 if let (Some(cell), true) = (cell, self.state.lease(token).is_some()) {
                     self.out.push(Effect::Renewed { cell, left });
                 }
-                Confirmation::Fine
+                Ok(())
             }
             Ok(RenewReply::NotHeld) if rules::refused_renewals_are_losses() => {
                 self.lose_lease(token, LostReason::Taken);
-                Confirmation::Lost(LostReason::Taken)
+                Err(Failed::Lost(LostReason::Taken))
             }
-            Ok(RenewReply::NotHeld) => Confirmation::None,
+            Ok(RenewReply::NotHeld) => Ok(()),
             Err(error) if !rules::failed_renewals_are_no_losses() => {
                 self.lose_lease(token, LostReason::Taken);
-                Confirmation::Failed(error)
+                Err(Failed::Unconfirmed(error))
             }
-            Err(error) => Confirmation::Failed(error),
+            Err(error) => Err(Failed::Unconfirmed(error)),
         }
     }
 

@@ -128,25 +128,15 @@ impl<W> Step<'_, W> {
     /// Ends all waiting requests with the same outcome.
     pub(super) fn dismiss_all(&mut self, outcome: &Outcome) {
         let waiters = self.state.waiters.take_all();
-        if let Outcome::Unavailable(error) = outcome {
-            let replaced = self.state.attempt.as_deref().is_some_and(Attempt::may_have_replaced);
-            return self.complete_unavailable(waiters, replaced, error);
-        }
-        for waiter in waiters {
-            self.complete(waiter, outcome.clone());
-        }
+        let replaced = self.state.attempt.as_deref().is_some_and(Attempt::may_have_replaced);
+        self.complete_all(waiters, replaced, outcome);
     }
 
     /// Ends the waiting requests that the attempt served, or would serve next.
     pub(super) fn dismiss_served(&mut self, attempt: &Attempt, outcome: &Outcome) {
-        for waiter in self.take_served(attempt) {
-            self.complete(waiter, outcome.clone());
-        }
-    }
-
-    fn take_served(&mut self, attempt: &Attempt) -> Vec<Waiter<W>> {
         let learns = |want: &Want| attempt.serves(want) || !rules::a_final_reply_ends_the_served_only();
-        self.state.waiters.take_if(learns)
+        let served = self.state.waiters.take_if(learns);
+        self.complete_all(served, attempt.may_have_replaced(), outcome);
     }
 
     /// Ends the requests that do not wait and that the attempt has found busy: those that it serves, and all behind one
@@ -179,21 +169,22 @@ impl<W> Step<'_, W> {
         }
     }
 
-    /// Ends the requests that the attempt served, or would serve next: the server refuses their command.
-    pub(super) fn refuse_served(&mut self, attempt: &Attempt, error: &StoreError) {
-        let served = self.take_served(attempt);
-        self.complete_unavailable(served, attempt.may_have_replaced(), error);
-    }
-
     /// Ends the requests that do not wait: the lock cannot be acquired now.
     pub(super) fn fail_impatient(&mut self, replaced: bool, error: &StoreError) {
         let impatient = self.state.waiters.take_impatient();
-        self.complete_unavailable(impatient, replaced, error);
+        self.complete_all(impatient, replaced, &Outcome::Unavailable(error.clone()));
     }
 
-    fn complete_unavailable(&mut self, waiters: Vec<Waiter<W>>, replaced: bool, error: &StoreError) {
+    /// `replaced`: the attempt may have replaced a holder.
+    fn complete_all(&mut self, waiters: Vec<Waiter<W>>, replaced: bool, outcome: &Outcome) {
         for waiter in waiters {
-            let outcome = unavailable(&waiter.want, replaced, error.clone());
+            let outcome = match outcome {
+                Outcome::Unavailable(error) => unavailable(&waiter.want, replaced, error.clone()),
+                Outcome::Closed if uses_its_ticket(&waiter.want, replaced) => {
+                    Outcome::Unconfirmed(StoreError::new(Failure::Refused, "the manager was shut down"))
+                }
+                other => other.clone(),
+            };
             self.complete(waiter, outcome);
         }
     }
@@ -201,11 +192,12 @@ impl<W> Step<'_, W> {
 
 /// How a request ends without an answer. `replaced`: the attempt may have replaced a holder.
 fn unavailable(want: &Want, replaced: bool, error: StoreError) -> Outcome {
-    if want.replaces.is_some() && replaced && rules::unanswered_take_overs_may_have_happened() {
-        Outcome::Unconfirmed(error)
-    } else {
-        Outcome::Unavailable(error)
-    }
+    if uses_its_ticket(want, replaced) { Outcome::Unconfirmed(error) } else { Outcome::Unavailable(error) }
+}
+
+/// Whether a request that ends without an answer may have used its ticket.
+fn uses_its_ticket(want: &Want, replaced: bool) -> bool {
+    want.replaces.is_some() && replaced && rules::unanswered_take_overs_may_have_happened()
 }
 
 fn no_answer() -> StoreError {

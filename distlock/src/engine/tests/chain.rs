@@ -124,7 +124,7 @@ fn of_several_reservations_the_fewest_fencing_tokens_are_used() {
 
 /// The token names the term of a leader, so each term has its own.
 #[test]
-pub(super) fn a_waiter_that_needs_its_own_lease_gets_no_lease_of_a_former_holder() {
+fn a_waiter_that_needs_its_own_lease_gets_no_lease_of_a_former_holder() {
     let own = || Want { own_lease: true, ..want() };
     for first in [want(), Want { linger: Some(ms(5_000)), ..want() }] {
         let mut desk = Desk::without_gaps();
@@ -148,6 +148,30 @@ pub(super) fn a_waiter_that_needs_its_own_lease_gets_no_lease_of_a_former_holder
     assert_eq!(desk.next_enter().0.token, cell.token);
     desk.cancel(between);
     gets_its_own_lease(&mut desk, cell.token);
+}
+
+/// It wants a fencing token, and the request before it, which has left, did not reserve one.
+#[test]
+fn a_grant_that_no_request_held_is_extended_for_a_waiter_that_needs_its_own_lease() {
+    let mut desk = Desk::without_gaps();
+    let before = desk.acquire(0, want());
+    let (context, _) = desk.next();
+    desk.busy(context);
+    let (context, ..) = desk.next_enter();
+    let token = context.token;
+    desk.busy(context);
+    desk.acquire(1, Want { own_lease: true, ..fenced() });
+    desk.cancel(before);
+    desk.grant(token, desk.server_time(), None);
+    let (context, ..) = desk.next_enter();
+    assert_eq!(context.token, token);
+    // Another request comes.
+    desk.acquire(2, want());
+    desk.quiet();
+    let server_time = Some(desk.server_time());
+    desk.answer(context, Ok(AcquireReply::AlreadyHeld { server_time, fence: Some(7) }));
+    let cell = desk.acquired();
+    assert_eq!((cell.token, cell.fence), (token, Some(7)));
 }
 
 /// Request 1, after a lease with the token `former`.

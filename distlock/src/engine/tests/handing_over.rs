@@ -155,13 +155,26 @@ fn only_it_ends_with_a_refusal() {
     desk.acquire(1, want());
     let (sent, _) = next_replace(&mut desk);
     desk.fails(sent, Failure::Refused);
-    assert!(matches!(desk.outcome(), (0, Outcome::Unconfirmed(_))));
+    assert!(matches!(desk.outcome(), (0, Outcome::Unavailable(_))), "the ticket can still be used");
     desk.nobody_is_done();
-    desk.next_leave();
     let (context, op) = desk.next();
     assert!(matches!(op, Command::Acquire(_, Ask::Plain(_))), "{op:?}");
     desk.fresh(context);
     assert!(matches!(desk.outcome(), (1, Outcome::Acquired(_))));
+}
+
+/// The first command may have used the ticket.
+#[test]
+fn a_refusal_says_nothing_of_a_command_before_that_has_no_reply() {
+    let mut desk = Desk::new();
+    desk.acquire(0, replaces());
+    let (first, _) = next_replace(&mut desk);
+    desk.fails(first, Failure::Unknown);
+    desk.sleep();
+    let (second, _) = next_replace(&mut desk);
+    desk.fails(second, Failure::Refused);
+    assert!(matches!(desk.outcome(), (0, Outcome::Unconfirmed(_))));
+    desk.next_leave();
 }
 
 /// Otherwise a ticket that was used would get the lock, which is free.
@@ -274,7 +287,7 @@ fn what_comes_late_does_not_release_what_was_handed_over() {
         let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
         desk.take(effects);
     };
-    notice(&mut desk);
+    desk.sleep();
     let (second, ..) = desk.next_enter();
     let token = first.token;
     desk.fresh(first);

@@ -8,11 +8,11 @@ fn a_release_that_failed_is_pending_until_there_is_a_link() {
     desk.down();
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    assert!(matches!(desk.fails(context, Failure::NotSent), Confirmation::Failed(_)));
+    assert!(matches!(desk.confirmed(context, error(Failure::NotSent)), Err(Failed::Unconfirmed(_))));
     desk.up(EarlierCommands::Ended);
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, cell.token);
-    assert!(matches!(desk.answer(context, Ok(ReleaseReply::NotHeld)), Confirmation::Fine));
+    assert!(desk.confirmed(context, Ok(ReleaseReply::NotHeld)).is_ok());
     assert_eq!(desk.engine.rest(), 0);
 }
 

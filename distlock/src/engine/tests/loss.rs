@@ -14,6 +14,22 @@ fn the_deadline_comes_first() {
     assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
 }
 
+/// A process that was paused finds out about the end of its lease only after that of `max_hold`.
+#[test]
+fn a_lease_that_ended_before_max_hold_has_expired() {
+    let looks: [fn(&mut Desk); 2] = [Desk::timer, |_| ()];
+    for looks_first in looks {
+        let mut desk = Desk::new();
+        let cell = desk.hold(Want { max_hold: Some(TTL * 6), ..want() });
+        desk.pass(TTL * 10);
+        assert_eq!(cell.peek(desk.now), CellState::Lost(LostReason::Expired));
+        looks_first(&mut desk);
+        assert_eq!(cell.state(desk.now), CellState::Lost(LostReason::Expired));
+        desk.timer();
+        assert_eq!(desk.lost, [LostReason::Expired]);
+    }
+}
+
 /// A grant is pushed while a heartbeat is in flight. Returns the heartbeat.
 fn granted_while_asking(desk: &mut Desk) -> (Sent, Arc<LeaseCell>) {
     let token = desk.queue(want());
@@ -81,8 +97,8 @@ fn a_refused_renewal_is_a_loss() {
     desk.hold(want());
     desk.sleep();
     let (renewal, _) = desk.next();
-    let confirmation = desk.answer(renewal, Ok(RenewReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
+    let confirmation = desk.confirmed(renewal, Ok(RenewReply::NotHeld));
+    assert!(matches!(confirmation, Err(Failed::Lost(LostReason::Taken))));
     assert_eq!(desk.lost, [LostReason::Taken]);
 }
 
@@ -137,11 +153,11 @@ fn a_refused_release_is_a_loss_if_it_was_sent_once_and_in_time() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (context, _) = desk.next_leave();
-    let confirmation = desk.answer(context.clone(), Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
+    let confirmation = desk.confirmed(context.clone(), Ok(ReleaseReply::NotHeld));
+    assert!(matches!(confirmation, Err(Failed::Lost(LostReason::Taken))));
     desk.pass(TTL);
-    let confirmation = desk.answer(context, Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Fine));
+    let confirmation = desk.confirmed(context, Ok(ReleaseReply::NotHeld));
+    assert!(confirmation.is_ok());
 }
 
 #[test]

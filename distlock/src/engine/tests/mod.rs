@@ -31,7 +31,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, Outcome, ReleaseStarted, Renewal,
+    AcquirePurpose, Answer, Command, Confirmation, Context, Effect, Failed, Outcome, ReleaseStarted, Renewal,
     WaitLimit, Want,
 };
 use crate::driver::shards::{Effects, Shards};
@@ -266,7 +266,12 @@ impl Desk {
         assert!(self.sent.is_empty(), "sent: {:?}", self.sent);
     }
 
-    fn answer(&mut self, sent: Sent, result: impl Answers) -> Confirmation {
+    fn answer(&mut self, sent: Sent, result: impl Answers) {
+        drop(self.confirmed(sent, result));
+    }
+
+    /// What the reply means for the caller of a release or an extension.
+    fn confirmed(&mut self, sent: Sent, result: impl Answers) -> Confirmation {
         let answer = result.to(sent.command);
         let (confirmation, effects) = self.engine.reply(self.now, sent.context, answer);
         self.take(effects);
@@ -293,8 +298,8 @@ impl Desk {
         self.answer(context, Ok(AcquireReply::Busy { server_time, holder: holder.into(), remaining, front }));
     }
 
-    fn fails(&mut self, context: Sent, failure: Failure) -> Confirmation {
-        self.answer(context, error(failure))
+    fn fails(&mut self, context: Sent, failure: Failure) {
+        self.answer(context, error(failure));
     }
 
     fn outcome(&mut self) -> (u32, Outcome) {

@@ -3,7 +3,7 @@
 
 use std::panic::catch_unwind;
 
-use super::{acquiring, chain, granting, linger, loss, session, shared};
+use super::{acquiring, granting, linger, loss, session, shared};
 use crate::protocol::mutant::{Mutant, switch};
 use crate::protocol::session as sessions;
 
@@ -54,8 +54,6 @@ const CASES: &[(Mutant, fn())] = &[
     (Mutant::JoinedThoughWanted, shared::no_reader_joins_those_whose_end_a_writer_elsewhere_waits_for),
     // The simulation has one prefix, so readers only meet another kind that writers may not have either.
     (Mutant::FinalReplyEndsAll, shared::a_writer_behind_readers_who_are_told_of_another_kind_waits),
-    // The simulation has no leaders.
-    (Mutant::TermOnFormerLease, chain::a_waiter_that_needs_its_own_lease_gets_no_lease_of_a_former_holder),
     // Waiters ask again a few milliseconds later, which hides the fault.
     (Mutant::LingersToTheEnd, linger::a_lease_that_nobody_comes_back_to_is_released_before_its_time_is_over),
 ];

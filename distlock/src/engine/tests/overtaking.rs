@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::engine::state::releases::MAX_TOKENS;
-use crate::protocol::PushHint;
 
 /// The lock is acquired and released while a second command of the same attempt is in flight. That command then finds
 /// the lock ours, so it is released once more. Returns this release and the holder's own.
@@ -11,9 +10,7 @@ fn released_twice(desk: &mut Desk, want: Want) -> (Sent, Sent) {
     desk.acquire(0, want);
     let (first, _) = desk.next();
     let token = first.token;
-    let hint = PushHint::Unproven { key: desk.key.clone(), token };
-    let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
-    desk.take(effects);
+    desk.sleep();
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
     let cell = desk.acquired();
@@ -35,8 +32,8 @@ fn a_release_that_another_of_its_token_overtakes_is_no_loss() {
         let overtaking = (other, Ok(ReleaseReply::Released { gap: false }));
         let answers = if own_is_answered_first { [overtaken, overtaking] } else { [overtaking, overtaken] };
         for (context, result) in answers {
-            let confirmation = desk.answer(context, result);
-            assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+            let confirmation = desk.confirmed(context, result);
+            assert!(confirmation.is_ok(), "{confirmation:?}");
         }
         assert_eq!(desk.engine.rest(), 0);
     }
@@ -49,8 +46,8 @@ fn the_only_release_of_another_token_still_proves_a_loss() {
     let cell = desk.hold(want());
     desk.release(&cell);
     let (own, _) = desk.next_leave();
-    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
+    let confirmation = desk.confirmed(own, Ok(ReleaseReply::NotHeld));
+    assert!(matches!(confirmation, Err(Failed::Lost(LostReason::Taken))), "{confirmation:?}");
 }
 
 /// A push arrived twice. The second one is noticed after the lock was released.
@@ -63,8 +60,8 @@ fn a_release_that_is_overtaken_because_of_a_late_push_is_no_loss() {
     desk.grant(cell.token, desk.server_time(), None);
     let (other, _) = desk.next_leave();
     desk.answer(other, Ok(ReleaseReply::Released { gap: false }));
-    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+    let confirmation = desk.confirmed(own, Ok(ReleaseReply::NotHeld));
+    assert!(confirmation.is_ok(), "{confirmation:?}");
 }
 
 /// The release that was to be repeated, because a former link may be alive, goes out with the next link, before the
@@ -82,8 +79,8 @@ fn a_release_that_its_own_repetition_overtakes_is_no_loss() {
     desk.up(EarlierCommands::MayArrive);
     let (repeated, _) = desk.next_leave();
     desk.answer(repeated, Ok(ReleaseReply::Released { gap: false }));
-    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Fine), "{confirmation:?}");
+    let confirmation = desk.confirmed(own, Ok(ReleaseReply::NotHeld));
+    assert!(confirmation.is_ok(), "{confirmation:?}");
 }
 
 #[test]
@@ -95,8 +92,8 @@ fn no_more_tokens_are_remembered_than_so_many() {
         desk.grant(token, desk.server_time(), None);
     }
     // The token was forgotten, so the release that was overtaken counts as a loss.
-    let confirmation = desk.answer(own, Ok(ReleaseReply::NotHeld));
-    assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)), "{confirmation:?}");
+    let confirmation = desk.confirmed(own, Ok(ReleaseReply::NotHeld));
+    assert!(matches!(confirmation, Err(Failed::Lost(LostReason::Taken))), "{confirmation:?}");
 }
 
 #[test]
@@ -104,9 +101,7 @@ fn a_release_that_overtakes_one_with_min_hold_keeps_the_key_as_well() {
     let mut desk = Desk::new();
     desk.acquire(0, Want { min_hold: Some(ms(4_000)), ..want() });
     let (first, _) = desk.next();
-    let hint = PushHint::Unproven { key: desk.key.clone(), token: first.token };
-    let ((), effects) = desk.engine.on_key(desk.now, hint.key(), |step| step.on_notice(&hint));
-    desk.take(effects);
+    desk.sleep();
     let (second, ..) = desk.next_enter();
     desk.fresh(first);
     let cell = desk.acquired();

@@ -81,8 +81,8 @@ fn a_lock_taken_away_from_here_is_asked_about_at_once() {
         assert!(desk.until(&cell) >= until);
         desk.ask_whether_held();
         let (context, _) = desk.next();
-        let confirmation = desk.answer(context, Ok(RenewReply::NotHeld));
-        assert!(matches!(confirmation, Confirmation::Lost(LostReason::Taken)));
+        let confirmation = desk.confirmed(context, Ok(RenewReply::NotHeld));
+        assert!(matches!(confirmation, Err(Failed::Lost(LostReason::Taken))));
         assert_eq!(desk.lost, [LostReason::Taken]);
         desk.quiet();
     }

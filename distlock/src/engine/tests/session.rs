@@ -186,14 +186,15 @@ fn a_release_is_repeated_until_it_is_answered_however_long_that_takes() {
     assert_eq!(desk.engine.pending_releases(), []);
 }
 
+fn notice(desk: &mut Desk, notice: PushHint) {
+    let ((), effects) = desk.engine.on_key(desk.now, notice.key(), |step| step.on_notice(&notice));
+    desk.take(effects);
+}
+
 #[test]
 fn who_may_get_in_asks_and_what_nobody_waits_for_goes_back() {
     let (mut desk, _session) = with_session();
     let token = desk.queue(want());
-    let notice = |desk: &mut Desk, notice: PushHint| {
-        let ((), effects) = desk.engine.on_key(desk.now, notice.key(), |step| step.on_notice(&notice));
-        desk.take(effects);
-    };
     let key = desk.key.clone();
     notice(&mut desk, PushHint::Free { key: key.clone() });
     assert_eq!(desk.sleep(), Duration::ZERO);
@@ -201,6 +202,7 @@ fn who_may_get_in_asks_and_what_nobody_waits_for_goes_back() {
     assert_eq!(mode, AcquireMode::WaitAgain);
     desk.busy(context);
     notice(&mut desk, PushHint::Unproven { key: key.clone(), token });
+    assert_eq!(desk.sleep(), Duration::ZERO);
     let (context, _, _) = desk.next_enter();
     desk.fresh(context);
     desk.acquired();
@@ -209,4 +211,27 @@ fn who_may_get_in_asks_and_what_nobody_waits_for_goes_back() {
     notice(&mut desk, PushHint::Unproven { key, token: Token(4_711) });
     let (context, _) = desk.next_leave();
     assert_eq!(context.token, Token(4_711));
+}
+
+/// The commands for one key follow each other, so a release would wait for those of all hints.
+#[test]
+fn hints_that_come_before_a_reply_lead_to_one_command_after_it() {
+    let (mut desk, _session) = with_session();
+    let token = desk.queue(want());
+    let key = desk.key.clone();
+    desk.sleep();
+    let (context, ..) = desk.next_enter();
+    for _ in 0..3 {
+        desk.pass(ms(10));
+        notice(&mut desk, PushHint::Free { key: key.clone() });
+        notice(&mut desk, PushHint::Unproven { key: key.clone(), token });
+        desk.timer();
+        desk.quiet();
+    }
+    desk.busy(context);
+    assert_eq!(desk.sleep(), Duration::ZERO);
+    let (context, ..) = desk.next_enter();
+    desk.busy(context);
+    desk.timer();
+    desk.quiet();
 }

@@ -140,6 +140,20 @@ async fn releases_without_a_reply_are_counted_and_the_store_is_closed_neverthele
     assert!(!releasing.is_finished());
 }
 
+/// Commands wait for a release without a reply. After the end of the manager, no command gets its turn.
+#[tokio::test]
+async fn a_store_is_dropped_although_commands_wait_for_one_without_a_reply() {
+    let (manager, mut heard) = begin(End::WithoutReplies).await;
+    drop(manager.lock("k").acquire().await.unwrap());
+    assert_eq!((heard.recv().await, heard.recv().await), (Some("acquire"), Some("release")));
+    // Its acquisition waits, and the release of what that may acquire.
+    tokio::time::timeout(Duration::ZERO, manager.lock("k").acquire()).await.unwrap_err();
+    drop(manager);
+    assert_eq!(heard.recv().await, Some("close"));
+    let dropped = tokio::time::timeout(TTL, heard.recv()).await;
+    assert_eq!(dropped.expect("the store is dropped"), None);
+}
+
 #[tokio::test]
 async fn a_request_between_two_attempts_is_refused_at_once() {
     let (manager, mut script, _events) = manager(Abilities::default()).await;

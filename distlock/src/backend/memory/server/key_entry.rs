@@ -174,7 +174,7 @@ impl KeyEntry {
         }
     }
 
-    /// Adds `holder`.
+    /// Adds `holder`. Never shortens its lease.
     pub(super) fn put(
         &mut self,
         server_time: ServerTime,
@@ -192,8 +192,10 @@ impl KeyEntry {
             }
             self.value = Some(Value::new(marker(kind), until));
         }
-        self.members.retain(|(member, _)| *member != holder);
-        self.members.push((holder, until));
+        // It may hold the lock already, by a late command.
+        let known = self.members.iter().position(|(member, _)| *member == holder);
+        let before = known.map(|at| self.members.remove(at).1);
+        self.members.push((holder, before.map_or(until, |before| before.max(until))));
         self.drop_expired_members(server_time);
     }
 

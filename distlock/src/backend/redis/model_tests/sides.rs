@@ -115,7 +115,7 @@ impl Sides {
         );
     }
 
-    fn run<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
+    pub(super) fn run<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
         redis::Cmd::new().arg(words).query(&mut self.connection).unwrap()
     }
 
@@ -243,8 +243,9 @@ impl Sides {
                 }
                 self.model.expire_entry(server_time, &key.into(), &client, token);
             }
-            Deed::LoseQueue { key } => {
-                self.run::<()>(&["DEL", &format!("dl1:q:{key}"), &format!("dl1:e:{key}")]);
+            Deed::LoseQueue { key, entries } => {
+                let words = ["DEL", &format!("dl1:q:{key}"), &format!("dl1:e:{key}")];
+                self.run::<()>(&words[..if entries { 3 } else { 2 }]);
                 self.model.lose_queue(&key.into());
             }
             Deed::Send { .. } | Deed::Together { .. } | Deed::Replace { .. } | Deed::ForceRelease { .. } => {}

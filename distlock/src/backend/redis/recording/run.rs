@@ -18,14 +18,17 @@ use crate::protocol::mutant::Mutant;
 use crate::{Guard, LockError, LockManager};
 
 const KEY: &str = "k";
-/// Short, so that links are silent for longer now and then.
-const TTL: Duration = Duration::from_millis(200);
+/// Longer than the pauses of a busy machine.
+const TTL: Duration = Duration::from_secs(2);
+/// In a run with faults: short, so that links are silent for longer now and then.
+const SHORT_TTL: Duration = Duration::from_millis(200);
 const PROCESSES: usize = 3;
 /// A run takes a few seconds. It only ends a run whose engines hang.
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_secs(600);
 
 static NAMES: AtomicUsize = AtomicUsize::new(0);
 
+#[derive(Clone)]
 pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) sections: usize,
@@ -43,6 +46,10 @@ impl Plan {
         let linger = (seed % 2 == 1).then_some(Duration::from_millis(40));
         let tasks = if seed % 4 < 2 { 1 } else { 2 };
         Plan { seed, sections: 100, linger, tasks, faults: false, crashes: false, mutant: None }
+    }
+
+    fn ttl(&self) -> Duration {
+        if self.faults { SHORT_TTL } else { TTL }
     }
 }
 
@@ -90,7 +97,7 @@ pub(super) fn record(plan: &Plan) -> Run {
     });
     let clock_was_set_by = recorder.clock_was_set_by();
     let linger = plan.linger.unwrap_or_default().as_millis();
-    let head = format!(r#"{{"ev":"run","ttl":{},"linger":{linger}}}"#, TTL.as_millis());
+    let head = format!(r#"{{"ev":"run","ttl":{},"linger":{linger}}}"#, plan.ttl().as_millis());
     let executed = monitor.end(&server);
     runtime.shutdown_timeout(Duration::from_secs(5));
     let sections = sections.load(Ordering::Acquire);
@@ -117,7 +124,7 @@ impl Process {
         let manager = builder.fairness_gap(Duration::ZERO).connect().await.unwrap();
         let mut tasks = JoinSet::new();
         for _ in 0..plan.tasks {
-            tasks.spawn(work(manager.clone(), plan.linger, plan.faults, rng.fork(), sections.clone()));
+            tasks.spawn(work(manager.clone(), plan.clone(), rng.fork(), sections.clone()));
         }
         Process { manager, _tasks: tasks }
     }
@@ -134,19 +141,14 @@ async fn come_to(count: usize, sections: &AtomicUsize) {
 }
 
 /// Runs one section after the other. Some requests are cancelled while they wait.
-async fn work(
-    manager: LockManager,
-    linger: Option<Duration>,
-    faults: bool,
-    mut rng: Rng,
-    sections: Arc<AtomicUsize>,
-) {
+async fn work(manager: LockManager, plan: Plan, mut rng: Rng, sections: Arc<AtomicUsize>) {
     loop {
-        let request = manager.lock(KEY).fenced().ttl(TTL).wait(Duration::from_secs(2)).linger(linger);
+        let request = manager.lock(KEY).fenced().ttl(plan.ttl());
+        let request = request.wait(Duration::from_secs(2)).linger(plan.linger);
         let patience = if rng.u8(..20) == 0 { rng.u64(0..8) } else { 2_000 };
         let acquired = timeout(Duration::from_millis(patience), request.acquire()).await;
         if let Ok(Ok(guard)) = acquired {
-            section(guard, faults, &mut rng).await.unwrap_or_default();
+            section(guard, plan.faults, &mut rng).await.unwrap_or_default();
             sections.fetch_add(1, Ordering::AcqRel);
         }
         if rng.u8(..4) == 0 {

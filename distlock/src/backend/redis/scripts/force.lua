@@ -15,19 +15,19 @@ end
 if not holder then
   return refused_by_replica(keys.lock) or {'FREE'}
 end
-local owner, now, held = ARGV[4] or holder, server_time(), ''
+local owner, now, ends = ARGV[4] or holder, server_time(), false
 if owner == holder then
   redis.call('DEL', keys.lock, keys.members)
   tell_wanted(holder, keys.lock, ARGV[1])
 elseif is_marker(holder) and is_paired(keys.lock, keys.members, now)
   and drop_expired_members(keys.lock, keys.members, now)
   and redis.call('ZREM', keys.members, owner) == 1 then
-  held = drop_expired_members(keys.lock, keys.members, now) and holder or ''
+  ends = drop_expired_members(keys.lock, keys.members, now)
 else
   return refused_by_replica(keys.lock) or {'NOT_HELD'}
 end
 serve(keys, {
-  now = now, held = held, waiter = redis.call('LPOP', keys.queue),
+  now = now, held = ends and holder or '', ends = ends, waiter = redis.call('LPOP', keys.queue),
   handoffs_began = 0, poll_gap = 0, poll_gap_interval = 0,
   count = ARGV[2] == '1', channels = ARGV[1], from = (ARGV[3] or '') ~= '' and '@' .. ARGV[3] or '',
 })

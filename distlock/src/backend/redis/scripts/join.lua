@@ -1,6 +1,17 @@
 -- Library: acquires a shared or limited lock without queueing. (Behind clock.lua, queue.lua and members.lua.)
--- Returns one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until a lease may expire;
+-- Both return one of: FRESH; MINE; WRONGTYPE; WRONGKIND, marker or holder; BUSY, a holder, ms until a lease may expire;
 -- ERROR, error reply.
+
+-- Acquires a lock without a holder. The marker comes last, and with its expiry: without its set, it would look like the
+-- marker of another program.
+local function join_free(lock, members, marker, token, expiry)
+  local failed = make_set(members, token, expiry)
+  if failed then
+    return 'ERROR', failed
+  end
+  mark(lock, marker, expiry)
+  return 'FRESH'
+end
 
 local function join(lock, queue, entries, members, token, ttl, kind, now)
   local marker, expiry = 'dl1:' .. kind, now + ttl * 1000
@@ -12,8 +23,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     return 'ERROR', held
   end
   if not held then
-    add_first_member(lock, members, marker, token, expiry)
-    return 'FRESH'
+    return join_free(lock, members, marker, token, expiry)
   end
   if held ~= marker then
     -- A plain token may belong to a client in another language. Only a token of ours is known to be exclusive.
@@ -32,8 +42,7 @@ local function join(lock, queue, entries, members, token, ttl, kind, now)
     -- The last lease has expired. Keys expire by the millisecond and leases by the microsecond, so the marker may
     -- remain until the end of this millisecond, or longer (see is_paired). A marker without its set would look like
     -- the marker of another program.
-    add_first_member(lock, members, marker, token, expiry)
-    return 'FRESH'
+    return join_free(lock, members, marker, token, expiry)
   end
   local mine = redis.call('ZSCORE', members, token)
   if mine then

@@ -48,9 +48,8 @@ else
   end
   -- A waiter behind it may be compatible now. There is no gap, because plain pollers wait for the last member.
   run.poll_gap = 0
-  if drop_expired_members(keys.lock, keys.members, run.now) then
-    run.held = held
-  end
+  run.ends = drop_expired_members(keys.lock, keys.members, run.now)
+  run.held = run.ends and held or ''
 end
 
 run.waiter = run.waiter or redis.call('LPOP', keys.queue)

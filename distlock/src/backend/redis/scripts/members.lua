@@ -30,8 +30,8 @@ local function is_paired(lock, members, now)
   return last[2] ~= nil and (tonumber(last[2]) > now or ends <= 1 or apart >= 499)
 end
 
--- Removes the expired holders, and sets the expiry of the marker and the set after the last holder. If no holder is
--- left, deletes both and returns false.
+-- Removes the expired holders, and sets the expiry of the marker and the set after the last holder, whose expiry it
+-- returns. If no holder is left, deletes both and returns false.
 local function drop_expired_members(lock, members, now)
   redis.call('ZREMRANGEBYSCORE', members, '-inf', text(now))
   local last = redis.call('ZREVRANGE', members, 0, 0, 'WITHSCORES')
@@ -42,7 +42,7 @@ local function drop_expired_members(lock, members, now)
   local at = math.ceil(tonumber(last[2]) / 1000)
   redis.call('PEXPIREAT', lock, text(at))
   redis.call('PEXPIREAT', members, text(at + 500))
-  return true
+  return tonumber(last[2])
 end
 
 -- Adds a holder with this expiry, or changes its expiry.
@@ -51,14 +51,23 @@ local function add_member(lock, members, token, expiry, now)
   drop_expired_members(lock, members, now)
 end
 
--- Adds the first holder of a free lock. The set of an earlier marker must not become valid with the new marker. The
--- marker comes last, and with its expiry: a script that stops in between, for lack of a permission, must not leave a
--- marker that never expires.
-local function add_first_member(lock, members, marker, token, expiry)
-  local at = math.ceil(expiry / 1000)
+-- Writes the marker, which expires with the last lease.
+local function mark(lock, marker, ends)
+  redis.call('SET', lock, marker, 'PXAT', text(math.ceil(ends / 1000)))
+end
+
+-- Makes the set of a free lock, with its first holder and without its marker. The set of an earlier marker must not
+-- become valid with the new marker. Returns an error if the user lacks a permission, and then leaves no set: it might
+-- never expire.
+local function make_set(members, token, expiry)
   redis.call('DEL', members)
-  redis.call('ZADD', members, text(expiry), token)
-  redis.call('PEXPIREAT', members, text(at + 500))
-  redis.call('SET', lock, marker, 'PXAT', text(at))
+  local done = redis.pcall('ZADD', members, text(expiry), token)
+  if type(done) == 'number' then
+    done = redis.pcall('PEXPIREAT', members, text(math.ceil(expiry / 1000) + 500))
+  end
+  if type(done) == 'table' then
+    redis.call('DEL', members)
+    return done
+  end
 end
 

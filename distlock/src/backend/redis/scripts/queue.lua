@@ -38,7 +38,10 @@ local function enqueue(queue, entries, token, now, queue_entry_ttl, claim, fence
   -- One of the two keys may have a value of another program. In this order, the script fails before it has written
   -- anything.
   if not redis.call('HGET', entries, token) or not redis.call('LINDEX', queue, 0) then
-    redis.call('RPUSH', queue, token)
+    if redis.call('RPUSH', queue, token) == 1 then
+      -- The list may have been deleted, or evicted. An entry without a place would keep its waiter out of the new list.
+      redis.call('DEL', entries)
+    end
   end
   redis.call('HSET', entries, token, entry)
   redis.call('PEXPIRE', queue, 2 * queue_entry_ttl)

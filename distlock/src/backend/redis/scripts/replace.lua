@@ -10,20 +10,19 @@
 local lock, counter = KEYS[1], KEYS[2]
 local token, ttl, fences, replaced = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local holder = redis.pcall('GET', lock)
-local status
-if holder == token then
-  status = 'MINE'
-  if redis.call('PTTL', lock) < tonumber(ttl) then
-    redis.call('PEXPIRE', lock, ttl)
-  end
-elseif holder == replaced then
-  status = 'FRESH'
-  redis.call('SET', lock, token, 'PX', ttl)
-else
+if holder ~= token and holder ~= replaced then
   return refused_by_replica(lock) or {'NOT_YOURS', token}
 end
-local now = server_time()
+
+-- Before the lock changes, because the user may lack a permission: an error then shows that the ticket was not used.
+local status, now, fence = 'MINE', server_time(), nil
 if fences ~= '0' then
-  return {status, token, text(now), text(reserve_fences(counter, tonumber(fences), now))}
+  fence = text(reserve_fences(counter, tonumber(fences), now))
 end
-return {status, token, text(now)}
+if holder ~= token then
+  status = 'FRESH'
+  redis.call('SET', lock, token, 'PX', ttl)
+elseif redis.call('PTTL', lock) < tonumber(ttl) then
+  redis.call('PEXPIRE', lock, ttl)
+end
+return {status, token, text(now), fence}

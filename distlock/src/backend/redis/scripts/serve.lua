@@ -4,7 +4,8 @@
 --
 -- The push comes before SET, so SET must succeed after a push. A server without enough memory, replicas or disk refuses
 -- only the first write of a script. So the script must have written before this part begins, with a command that needs
--- no memory: LPOP in leave, DEL in force.
+-- no memory: LPOP in leave, DEL in force. The set of holders is written before the push, because the user may lack the
+-- permissions for it, which only shared and limited locks need.
 --
 -- Pushes  `g <us>[@<from>] <handoffs_began> <first fence or 0> <token> <lock>`   the lock is granted for your claim
 --         `p <token> <lock>`                     the lock is left free; you are the front, ask after the gap
@@ -12,23 +13,24 @@
 -- Returns whether a waiter of this kind is compatible with the lock's value: its holders' marker, or '' for none.
 local function has_room(members, held, kind)
   if held == '' then
-    -- This user may lack the permission to use the set. Then the waiter acquires the free lock itself.
-    return kind == 'e' or type(redis.pcall('ZCARD', members)) == 'number'
+    return true
   end
   if kind == 's' or kind == 'e' then
     return kind == 's' and held == 'dl1:s'
   end
-  return held == 'dl1:' .. kind and redis.call('ZCARD', members) < limit_of(kind)
+  local count = redis.pcall('ZCARD', members)
+  return held == 'dl1:' .. kind and type(count) == 'number' and count < limit_of(kind)
 end
 
 -- keys: lock, queue, entries, counter, members
--- run:  now; held: the lock's value, '' if the lock has no holder; waiter: popped from the queue, or nothing;
+-- run:  now; held: the lock's value, '' if the lock has no holder; ends: of holders in a set, when the last lease ends;
+--       waiter: popped from the queue, or nothing;
 --       handoffs_began: when the run of hand-offs began, 0: now; poll_gap, poll_gap_interval: as for leave;
 --       channels: as for push; count: PUBLISH counts every subscriber; from: `@<from>`, or ''
 -- Returns whether the lock was left free for plain pollers; with the interval 0, whether it was granted.
 local function serve(keys, run)
   local lock, entries, members = keys.lock, keys.entries, keys.members
-  local now, held, waiter = run.now, run.held, run.waiter
+  local now, held, ends, waiter = run.now, run.held, run.ends or 0, run.waiter
   local handoffs_began = run.handoffs_began == 0 and now or run.handoffs_began
   local granted_at = text(now) .. run.from
   local gap_is_now = gap_is_due(run.poll_gap, run.poll_gap_interval, handoffs_began, now)
@@ -51,11 +53,25 @@ local function serve(keys, run)
     return push_grant(text(reserve_fences(keys.counter, tonumber(fences), now)))
   end
 
+  -- Returns by how many holders the set grows, or nil if the user lacks a permission. If a late command of this waiter
+  -- has acquired the lock already, the set does not grow, and that lease must not get shorter.
+  local function add_to_set(lease_end)
+    if held == '' then
+      return not make_set(members, waiter, lease_end) and 1 or nil
+    end
+    local added = redis.pcall('ZADD', members, 'GT', text(lease_end), waiter)
+    return type(added) == 'number' and added or nil
+  end
+
   while waiter do
     local entry = redis.call('HGET', entries, waiter)
     local expiry, claim, fences, how, kind = string.match(entry or '', '^(%d+) (%d+) (%d+) (%a) (%S+)$')
     local alive = expiry and tonumber(expiry) > now
-    if alive and not has_room(members, held, kind) then
+    local lease_end = alive and not gap_is_now and kind ~= 'e' and now + tonumber(claim) * 1000
+    local fits = alive and has_room(members, held, kind)
+    local added = fits and lease_end and add_to_set(lease_end)
+    if alive and (not fits or lease_end and not added) then
+      -- Without the permissions for the set, this user leaves the lock to the waiter, which acquires it when it asks.
       put_back(keys.queue, entries, waiter)
       break
     end
@@ -80,13 +96,16 @@ local function serve(keys, run)
         redis.call('SET', lock, waiter, 'PX', claim)
         return false
       end
-      local marker, lease_end = 'dl1:' .. kind, now + tonumber(claim) * 1000
-      if held == '' then
-        add_first_member(lock, members, marker, waiter, lease_end)
-      else
-        add_member(lock, members, waiter, lease_end, now)
+      if lease_end > ends then
+        if held ~= '' then
+          redis.call('PEXPIREAT', members, text(math.ceil(lease_end / 1000) + 500))
+        end
+        mark(lock, 'dl1:' .. kind, lease_end)
+        ends = lease_end
       end
-      held = marker
+      held = 'dl1:' .. kind
+    elseif added == 1 then
+      redis.pcall('ZREM', members, waiter)
     end
     redis.call('HDEL', entries, waiter)
     waiter = redis.call('LPOP', keys.queue)

@@ -60,30 +60,76 @@ fn the_least_privileges_that_are_documented_are_enough() {
     assert_eq!(a.wait_until_up().0, EarlierCommands::MayArrive);
 }
 
+fn pushed(url: &str, client: &str) -> Rig {
+    let rig = Rig::start(RedisConfig::new(url, client).unwrap());
+    rig.wait_until_pushed();
+    rig
+}
+
+fn reads(token: u64, mode: AcquireMode) -> op::Acquire {
+    op::Acquire { kind: LockKind::Shared, ..enter(token, mode) }
+}
+
 /// The rights for shared locks are documented apart.
 #[test]
 fn without_the_rights_for_shared_locks_no_key_is_left_that_never_expires() {
     let server = TestServer::start(&[]);
-    let rig = |url: &str, client| {
-        let rig = Rig::start(RedisConfig::new(url, client).unwrap());
-        rig.wait_until_pushed();
-        rig
-    };
-    let least = rig(&with_user(&server, "least", &format!("~* &* {LEAST}")), "a");
-    let most = rig(&server.url(), "b");
-    let reads = |token, mode| op::Acquire { kind: LockKind::Shared, ..enter(token, mode) };
-    let error = least.send("k", reads(1, AcquireMode::Try)).unwrap_err();
-    assert_eq!(error.kind, Failure::Refused, "{error}");
-    assert_eq!(server.run::<i64>("EXISTS k"), 0);
-    least.send("k", set(2)).unwrap();
-    busy(most.send("k", reads(3, AcquireMode::Wait)));
-    assert_eq!(least.send("k", leave(2)).unwrap(), ReleaseReply::Released { gap: false });
-    assert!(most.send("k", reads(3, AcquireMode::WaitAgain)).unwrap().is_acquired());
-    // A right that is missing later in the script.
-    let url = with_user(&server, "partly", &format!("~* &* {LEAST} +zcard +zadd"));
-    let partly = rig(&url, "c");
-    assert_eq!(failure(partly.send("j", reads(4, AcquireMode::Try))), Failure::Refused);
-    assert_eq!(server.run::<i64>("EXISTS j"), 0);
+    for (name, more) in [("none", ""), ("later", "+zcard +zadd")] {
+        let few = pushed(&with_user(&server, name, &format!("~* &* {LEAST} {more}")), name);
+        let error = few.send("k", reads(1, AcquireMode::Try)).unwrap_err();
+        assert_eq!(error.kind, Failure::Refused, "{error}");
+        assert!(error.to_string().contains("grant the commands"), "{error}");
+        assert_eq!(server.run::<i64>("EXISTS k dl1:m:k"), 0);
+    }
+}
+
+/// A push before the script is refused would promise a grant that is not stored.
+#[test]
+fn who_lacks_a_right_for_shared_locks_leaves_a_free_lock_to_the_readers() {
+    let server = TestServer::start(&[]);
+    let reader = pushed(&server.url(), "reader");
+    for (number, more) in [(2, ""), (3, "+zcard"), (4, "+zcard +zadd")] {
+        let name = format!("few{number}");
+        let few = pushed(&with_user(&server, &name, &format!("~* &* {LEAST} {more}")), &name);
+        few.send("k", set(1)).unwrap();
+        busy(reader.send("k", reads(number, AcquireMode::Wait)));
+        assert_eq!(few.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
+        assert_eq!(server.run::<i64>("EXISTS k dl1:m:k"), 0, "{more}");
+        for key in server.keys() {
+            assert_ne!(server.run::<i64>(&format!("PTTL {key}")), -1, "{key} {more}");
+        }
+        assert!(reader.send("k", reads(number, AcquireMode::WaitAgain)).unwrap().is_acquired());
+        reader.send("k", leave(number)).unwrap();
+    }
+    // Pushes arrive in their order, so there was none before.
+    server.run_words::<()>(&["PUBLISH", "dl1:c:reader", "p dl1:reader:9 k"]);
+    assert!(matches!(reader.wait_for_push(), Push::Gap { token: Token(9), .. }));
+    // With the two rights that a grant needs, all readers get the lock.
+    let enough = with_user(&server, "enough", &format!("~* &* {LEAST} +zadd +pexpireat"));
+    let enough = pushed(&enough, "enough");
+    enough.send("k", set(1)).unwrap();
+    for number in [5, 6] {
+        busy(reader.send("k", reads(number, AcquireMode::Wait)));
+    }
+    assert_eq!(enough.send("k", leave(1)).unwrap(), ReleaseReply::Released { gap: false });
+    for number in [5, 6] {
+        assert!(matches!(reader.wait_for_push(), Push::Grant { token, .. } if token == Token(number)));
+    }
+    assert_eq!(server.run::<i64>("ZCARD dl1:m:k"), 2);
+}
+
+/// The ticket can be used again then.
+#[test]
+fn a_take_over_that_is_refused_leaves_the_lock_to_its_holder() {
+    let server = TestServer::start(&[]);
+    let rig = Rig::start(RedisConfig::new(&with_user(&server, "late", "~* &* +@all -time"), "a").unwrap());
+    rig.wait_until_up();
+    server.run::<()>("SET k dl1:x:1 PX 60000");
+    for fences in [0, 1] {
+        let op = op::Replace { token: Token(2), ttl: TTL, fences, holder: "dl1:x:1".into() };
+        assert_eq!(failure(rig.send("k", op)), Failure::Refused);
+        assert_eq!(server.run::<String>("GET k"), "dl1:x:1");
+    }
 }
 
 #[test]

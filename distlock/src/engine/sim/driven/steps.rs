@@ -11,10 +11,9 @@ use super::super::world::{Event, World};
 use super::store::Sent;
 use super::{Caller, Driver, Outgoing, Place, Told};
 use crate::backend::Events;
-use crate::driver::{AcquireResult, Failed};
+use crate::driver::AcquireResult;
 use crate::engine::{
-    AcquirePurpose, Answer, Command, Confirmation, Context, Outcome, Queueing, ReleasePurpose, RenewPurpose,
-    Telling,
+    AcquirePurpose, Answer, Command, Context, Outcome, Queueing, ReleasePurpose, RenewPurpose, Telling,
 };
 use crate::lease_cell::{LeaseCell, Ticket};
 use crate::protocol::op::{self, Ask};
@@ -47,6 +46,10 @@ impl World {
                 note!(self, "process {c}: push {push:?}");
                 self.count_unknown(c, &push);
                 self.enter(c, local, |driver| driver.core().push(push));
+            }
+            What::Hint(hint) => {
+                note!(self, "process {c}: hint {hint:?}");
+                self.enter(c, local, |driver| driver.core().notice(hint));
             }
             What::Link(event) => {
                 note!(self, "process {c}: link {event:?}");
@@ -262,16 +265,14 @@ impl World {
                 self.waits_no_longer(c, Caller::Group(group));
                 self.group_was_told(c, local, group, handles, outcome);
             }
-            Told::Confirmed(index, Err(Failed::Lost(reason)))
-            | Told::HandedOver(index, _, Err(Failed::Lost(reason))) => {
-                self.judged(index, &Confirmation::Lost(reason));
+            Told::Confirmed(index, Err(failed)) | Told::HandedOver(index, _, Err(failed)) => {
+                self.judged(index, &Err(failed));
             }
             Told::HandedOver(index, asked, Ok((cell, ttl))) => {
                 let promised = asked.0 + u64::try_from(ttl.as_micros()).unwrap_or(0);
                 self.ticket_is_out(c, index, &cell, Some(ServerTime(promised)));
             }
-            Told::HandedOver(_, _, Err(Failed::Unconfirmed(_))) => {}
-            Told::Confirmed(_, Ok(()) | Err(Failed::Unconfirmed(_))) => {}
+            Told::Confirmed(_, Ok(())) => {}
         }
     }
 

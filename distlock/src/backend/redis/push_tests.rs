@@ -1,0 +1,102 @@
+//! What a new connection for pushes does before the waiters ask.
+
+use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::Notify;
+
+use super::RedisConfig;
+use super::command::Wire;
+use super::config::Address;
+use super::endpoint::{Connects, Endpoint};
+use super::names::Names;
+use super::push::{Listener, listen};
+use super::slot_channels::SlotChannels;
+use super::test_scripted::{Answer, Scripted};
+use crate::backend::{Push, StoreError, Tuning};
+
+/// A process that waits in some slots.
+struct Waiting {
+    config: RedisConfig,
+    wire: Arc<Wire>,
+    address: Address,
+    channels: SlotChannels,
+    /// The waiters ask.
+    reported: Arc<AtomicBool>,
+    changed: Notify,
+}
+
+impl Connects for Waiting {
+    fn config(&self) -> &RedisConfig {
+        &self.config
+    }
+
+    fn wire(&self) -> &Arc<Wire> {
+        &self.wire
+    }
+
+    fn place(&self) -> String {
+        "a scripted node".to_owned()
+    }
+
+    async fn wanted(&self) {}
+}
+
+impl Listener for Waiting {
+    async fn locate(&self) -> Result<Address, StoreError> {
+        Ok(self.address.clone())
+    }
+
+    fn subscribed(&self, _at: Endpoint) {
+        self.reported.store(true, Ordering::SeqCst);
+        self.changed.notify_one();
+    }
+
+    fn unsubscribed(&self) {}
+
+    async fn moved(&self) {
+        pending().await
+    }
+
+    fn slot_channels(&self) -> Option<&SlotChannels> {
+        Some(&self.channels)
+    }
+
+    fn push(&self, _push: Push, _from: Option<&str>) {}
+}
+
+/// A grant in between would be pushed to the connection before, if the node takes that to be alive.
+#[tokio::test]
+async fn waiters_ask_after_the_channels_of_their_slots_are_subscribed() {
+    let reported = Arc::new(AtomicBool::new(false));
+    let asked_before = Arc::new(OnceLock::new());
+    let (flag, seen) = (Arc::clone(&reported), Arc::clone(&asked_before));
+    let server = Scripted::start(move |words| {
+        Answer::Line(match words {
+            ["PING"] => "+PONG\r\n",
+            ["HELLO", ..] => "%1\r\n$5\r\nproto\r\n:3\r\n",
+            ["SUBSCRIBE", _] => ">3\r\n$9\r\nsubscribe\r\n$7\r\ndl1:c:a\r\n:1\r\n",
+            ["SSUBSCRIBE", _] => {
+                seen.set(flag.load(Ordering::SeqCst)).expect("it waits in one slot");
+                ">3\r\n$10\r\nssubscribe\r\n$10\r\ndl1:c:{7}a\r\n:1\r\n"
+            }
+            _ => "-ERR unknown command\r\n",
+        })
+    });
+    let waiting = Waiting {
+        config: RedisConfig::new(&server.url(), "a").unwrap(),
+        wire: Arc::new(Wire::new(Names::new(String::new()), "a".to_owned(), &Tuning::default())),
+        address: Address::Tcp { host: "127.0.0.1".to_owned(), port: server.address.port() },
+        channels: SlotChannels::default(),
+        reported,
+        changed: Notify::new(),
+    };
+    waiting.channels.want(7);
+    let waiting = Arc::new(waiting);
+    tokio::select! {
+        () = listen(Arc::clone(&waiting)) => unreachable!("it listens without end"),
+        () = waiting.changed.notified() => {}
+    }
+    assert_eq!(asked_before.get(), Some(&false));
+}
