@@ -19,7 +19,7 @@ use rustix::time::{
 };
 use tokio::process::{Child, Command};
 
-use super::group::{ENDED, Group};
+use super::group::{Group, last_words};
 use super::orders::{self, Orders};
 use super::plan::DueSignal;
 use super::{clock, own_program, signals};
@@ -102,17 +102,20 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     let timer = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC)?;
     let mut orders = Orders::new(options.kill_after.map(|span| span.0));
     let signal = signals::named(&options.signal);
-    let (mut pause, mut last_words) = (CHECK_INTERVALS.start, ENDED);
+    let (mut pause, mut killed) = (CHECK_INTERVALS.start, None);
     let exit = loop {
         let now = clock::now();
         while let Some((step, group)) = orders.due(now) {
             match step {
                 DueSignal::Ask => group.ask_to_end(signal),
-                DueSignal::Kill => last_words = group.kill(),
+                DueSignal::Kill => (pause, killed) = (CHECK_INTERVALS.start, Some(group.kill(now))),
             }
         }
         if let Some(exit) = orders.exit(Group::is_gone) {
             break exit;
+        }
+        if let Some(killed) = &mut killed {
+            killed.finds_survivor(now);
         }
         let mut next = orders.next();
         if orders.is_ending() {
@@ -125,7 +128,7 @@ fn watch_over(options: &args::Guardian) -> io::Result<Exit> {
     };
     // Only now, because a full pipe would block this process, and then no SIGKILL would follow.
     if let Some(why) = orders.untold() {
-        complain(format_args!("{why}: {last_words}"));
+        complain(format_args!("{why}: {}", last_words(killed.as_ref())));
     }
     Ok(exit)
 }

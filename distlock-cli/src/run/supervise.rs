@@ -13,7 +13,7 @@ use tokio::signal::unix::{self, SignalKind};
 use tokio::time::Instant;
 
 use super::gate::Gate;
-use super::group::{ENDED, Group};
+use super::group::{Group, Killed, TO_DIE, last_words};
 use super::guardian::Guardian;
 use super::plan::{DueSignal, Plan};
 use super::signals::{self, Signals};
@@ -21,6 +21,7 @@ use super::terminal::Terminal;
 use super::{Job, clock, own_program, until_gone};
 use crate::args::{Ending, OnLost};
 use crate::exit::Exit;
+use crate::out::complain;
 
 /// The longest pause between two checks of the lease. Timers stop while a machine sleeps, but the lease does not.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
@@ -71,7 +72,7 @@ pub(super) async fn supervise(
         plan: plan(job.ending),
         told: Duration::ZERO,
         why: None,
-        last_words: ENDED,
+        killed: None,
         terminal: Terminal::open(),
         stopped: None,
     };
@@ -151,7 +152,7 @@ struct Watch<'a> {
     told: Duration,
     /// The reason why the command was asked to end, or was killed.
     why: Option<String>,
-    last_words: &'static str,
+    killed: Option<Killed>,
     terminal: Option<Terminal>,
     /// When this process stopped the command because it was stopped itself.
     stopped: Option<Instant>,
@@ -215,7 +216,7 @@ impl Watch<'_> {
             });
         }
         if let Some(why) = self.why {
-            return Ok(CommandEnd::ByUs(format!("{why}; {}", self.last_words)));
+            return Ok(CommandEnd::ByUs(format!("{why}; {}", last_words(self.killed.as_ref()))));
         }
         let status = status?;
         if let Some(signal) = status.signal().and_then(Signal::from_named_raw)
@@ -266,6 +267,14 @@ impl Watch<'_> {
             }
             self.carry_out(step);
         }
+        if let Some(killed) = &mut self.killed {
+            if killed.finds_survivor(now) {
+                complain(
+                    "a process of the command runs as another user and cannot be ended: it may outlive the lease",
+                );
+            }
+            return Instant::now() + TO_DIE;
+        }
         let next = self.plan.as_ref().and_then(Plan::next);
         Instant::now() + next.map_or(CHECK_INTERVAL, |next| CHECK_INTERVAL.min(next.saturating_sub(now)))
     }
@@ -294,7 +303,7 @@ impl Watch<'_> {
                 }
                 self.group.ask_to_end(signals::named(&self.ending.signal));
             }
-            DueSignal::Kill => self.last_words = self.group.kill(),
+            DueSignal::Kill => self.killed = Some(self.group.kill(clock::now())),
         }
     }
 
