@@ -2,11 +2,40 @@
 # Runs `cargo test` with the given arguments, and each test that failed once more, alone.
 # Servers, clients and other tests share the processors. On a slow machine one of them may be too late for a limit that
 # a test has to set. Such a test passes alone, and its name is printed. A test that fails again fails the run.
+#
+#   scripts/run_tests.sh ARGUMENT...    with LATER (a file): adds the tests that failed to it, and does not repeat them
+#   scripts/run_tests.sh --again FILE   runs the tests that are in this file
 set -uo pipefail
-most=10 # more than these are no accident
+most=60 # more than these are no accident
 
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
+
+# again TARGETS NAMES: runs these tests, one at a time. Commas separate the targets, and blanks the names.
+again() {
+    local target status passed=0 targets names
+    IFS=, read -r -a targets <<<"$1"
+    read -r -a names <<<"$2"
+    printf '\nfailed, and run once more, alone:\n'
+    printf '    %s\n' "${names[@]}"
+    for target in "${targets[@]}"; do
+        # shellcheck disable=SC2086 # words of cargo
+        RUST_TEST_THREADS=1 cargo test --locked $target -- --exact --include-ignored "${names[@]}" >"$output" 2>&1
+        status=$?
+        cat "$output"
+        [ "$status" = 0 ] || return 1
+        passed=$((passed + $(awk '/^test result: ok/ { all += $4 } END { print all + 0 }' "$output")))
+    done
+    [ "$passed" -ge ${#names[@]} ] || return 1
+    printf '        passed alone only: %s\n' "${names[@]}" | tee -a "${SUMMARY:-/dev/null}"
+}
+
+if [ "${1:-}" = --again ]; then
+    mapfile -t runs <"$2"
+    for run in "${runs[@]}"; do again "${run%%|*}" "${run#*|}" || exit 1; done
+    exit
+fi
+
 cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$output"
 [ "${PIPESTATUS[0]}" = 0 ] && exit
 
@@ -18,16 +47,11 @@ if grep -q '(signal: ' "$output" || [ ${#targets[@]} = 0 ] || [ ${#failed[@]} = 
     exit 1
 fi
 
-printf '\nfailed, and run once more, alone:\n'
-printf '    %s\n' "${failed[@]}"
-passed=0
-for target in "${targets[@]}"; do
-    # shellcheck disable=SC2086 # words of cargo
-    RUST_TEST_THREADS=1 cargo test --locked $target -- --exact "${failed[@]}" >"$output" 2>&1
-    status=$?
-    cat "$output"
-    [ "$status" = 0 ] || exit 1
-    passed=$((passed + $(awk '/^test result: ok/ { all += $4 } END { print all + 0 }' "$output")))
-done
-[ "$passed" -ge ${#failed[@]} ] || exit 1
-printf '        passed alone only: %s\n' "${failed[@]}" | tee -a "${SUMMARY:-/dev/null}"
+joined=$(IFS=, && echo "${targets[*]}")
+if [ -n "${LATER:-}" ]; then
+    echo "$joined|${failed[*]}" >>"$LATER"
+    printf '\nfailed, and run once more, alone, when everything else has ended:\n'
+    printf '    %s\n' "${failed[@]}"
+    exit
+fi
+again "$joined" "${failed[*]}"

@@ -6,7 +6,7 @@ use std::time::Duration;
 use distlock::testing::{Fault, fail_next};
 use distlock::{LockError, LockManager, blocking, distributed_lock, is_held_here, with_manager};
 
-use crate::support::Log;
+use crate::support::{LONG, Log};
 
 /// Records the scope in which it is dropped.
 struct Witness {
@@ -133,12 +133,9 @@ async fn whatever_ends_the_body() {
             let (a, pair) = witnesses(&log);
             let call = tokio::task::LocalSet::new();
             let work = with_manager(manager.clone(), shape(end, a, pair, log.clone()));
-            let result = call.run_until(async {
-                tokio::task::spawn_local(async {
-                    tokio::time::timeout(Duration::from_millis(20), work).await
-                })
-                .await
-            });
+            let patience = if end == End::IsDropped { Duration::from_millis(20) } else { LONG };
+            let result = call
+                .run_until(async { tokio::task::spawn_local(tokio::time::timeout(patience, work)).await });
             match (end, result.await) {
                 (End::Completes, Ok(Ok(Ok(())))) | (End::IsDropped, Ok(Err(_))) => {}
                 (End::Panics, Err(panicked)) if panicked.is_panic() => {}

@@ -6,7 +6,7 @@ use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::{Log, SHORT, locked};
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false)]
+#[distributed_lock(key = "k", ttl = "300ms", renew = false)]
 async fn cancelled(log: Log) -> Result<(), LockError> {
     log.add("started");
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -14,44 +14,47 @@ async fn cancelled(log: Log) -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false, on_lost = "continue")]
+#[distributed_lock(key = "k", ttl = "100ms", renew = false, on_lost = "continue")]
 async fn continued(log: Log) -> Result<u8, LockError> {
     tokio::time::sleep(SHORT * 3).await;
     log.add("finished");
     Ok(1)
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false)]
+#[distributed_lock(key = "k", ttl = "300ms", renew = false, guard = guard)]
 async fn finished_late_without_waiting() -> Result<u8, LockError> {
-    std::thread::sleep(SHORT * 3);
+    while guard.is_held() {
+        std::thread::sleep(SHORT);
+    }
     Ok(1)
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false, manager = manager)]
+#[distributed_lock(key = "k", ttl = "100ms", renew = false, manager = manager)]
 fn ok_on_a_thread(manager: &LockManager) -> Result<u8, LockError> {
     std::thread::sleep(SHORT * 3);
     Ok(1)
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false, manager = manager, map_err = |error| error.to_string())]
+#[distributed_lock(key = "k", ttl = "100ms", renew = false, manager = manager, map_err = |error| error.to_string())]
 fn err_on_a_thread(manager: &LockManager) -> Result<u8, String> {
     std::thread::sleep(SHORT * 3);
     Err("own error".to_owned())
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false, manager = manager, on_lost = "continue")]
+#[distributed_lock(key = "k", ttl = "100ms", renew = false, manager = manager, on_lost = "continue")]
 fn continued_on_a_thread(manager: &LockManager) -> Result<u8, LockError> {
     std::thread::sleep(SHORT * 3);
     Ok(1)
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", renew = false, manager = manager, on_error = |error| error.is_lost())]
+#[distributed_lock(key = "k", ttl = "100ms", renew = false, manager = manager, on_error = |error| error.is_lost())]
 fn not_a_result_on_a_thread(manager: &LockManager) -> bool {
     std::thread::sleep(SHORT * 3);
     false
 }
 
-#[distributed_lock(key = "k", ttl = "40ms", max_hold = "80ms")]
+/// The lease alone would end before.
+#[distributed_lock(key = "k", ttl = "1500ms", max_hold = "1600ms")]
 async fn held_too_long() -> Result<(), LockError> {
     std::future::pending().await
 }
@@ -85,11 +88,10 @@ async fn a_body_that_completes_keeps_its_value() {
 #[tokio::test]
 async fn a_deleted_key_is_a_loss_too() {
     let manager = LockManager::in_memory();
-    #[distributed_lock(key = "k", ttl = "90ms", manager = manager)]
+    #[distributed_lock(key = "k", ttl = "10m", manager = manager)]
     async fn deleted(manager: &LockManager) -> Result<(), LockError> {
         manager.force_release("k").await?;
-        tokio::time::sleep(Duration::from_secs(60)).await;
-        Ok(())
+        std::future::pending().await
     }
     assert!(deleted(&manager).await.unwrap_err().is_lost());
 }

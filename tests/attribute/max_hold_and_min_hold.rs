@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use distlock::{LockError, distributed_lock};
+use distlock::{LockError, LockManager, LostReason, distributed_lock};
 
-use crate::support::{SHORT, assert_free, assert_held, locked};
+use crate::support::{LONG, SHORT, assert_held, locked, until_free};
 
 #[distributed_lock(key = "k", ttl = ttl, guard = guard)]
 async fn ttl(ttl: Duration) -> Result<Duration, LockError> {
@@ -16,16 +16,26 @@ async fn ttl_literal() -> Result<Duration, LockError> {
     Ok(guard.remaining())
 }
 
-#[distributed_lock(key = "k", ttl = "60ms")]
-async fn renewed(time: Duration) -> Result<(), LockError> {
-    tokio::time::sleep(time).await;
-    Ok(())
+/// Returns when the lease lasts longer than before.
+#[distributed_lock(key = "k", ttl = "1500ms", guard = guard)]
+async fn renewed() -> Result<(), LockError> {
+    let mut before = guard.remaining();
+    loop {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        let remaining = guard.check().map(|()| guard.remaining())?;
+        if remaining > before {
+            return Ok(());
+        }
+        before = remaining;
+    }
 }
 
-#[distributed_lock(key = "k", max_hold = limit, ttl = "30ms")]
+#[distributed_lock(key = "k", max_hold = limit)]
 async fn max_hold(limit: Duration) -> Result<(), LockError> {
     std::future::pending().await
 }
+
+const MIN_HOLD: Duration = Duration::from_millis(80);
 
 #[distributed_lock(key = "k", min_hold = "80ms")]
 async fn min_hold() -> Result<(), LockError> {
@@ -44,10 +54,10 @@ impl Job {
 #[tokio::test]
 async fn the_lease_time() {
     locked(async {
-        let left = ttl(Duration::from_secs(5)).await.unwrap();
-        assert!(left > Duration::from_secs(4) && left <= Duration::from_secs(5), "{left:?}");
+        let left = ttl(LONG * 2).await.unwrap();
+        assert!(left > LONG && left <= LONG * 2, "{left:?}");
         let left = ttl_literal().await.unwrap();
-        assert!(left > Duration::from_secs(110) && left <= Duration::from_secs(120), "{left:?}");
+        assert!(left > Duration::from_secs(60) && left <= Duration::from_secs(120), "{left:?}");
         assert!(matches!(ttl(Duration::ZERO).await, Err(LockError::InvalidOptions { .. })));
     })
     .await;
@@ -55,15 +65,14 @@ async fn the_lease_time() {
 
 #[tokio::test]
 async fn a_lease_is_renewed_while_the_body_runs() {
-    locked(async { renewed(SHORT * 6).await.unwrap() }).await;
+    locked(async { renewed().await.unwrap() }).await;
 }
 
 #[tokio::test]
 async fn a_cap_on_renewal_as_an_expression() {
     locked(async {
-        let started = Instant::now();
-        assert!(max_hold(SHORT * 3).await.unwrap_err().is_lost());
-        assert!(started.elapsed() < Duration::from_secs(5));
+        let error = max_hold(SHORT * 3).await.unwrap_err();
+        assert!(matches!(error, LockError::Lost { reason: LostReason::MaxHold, .. }), "{error:?}");
     })
     .await;
 }
@@ -71,11 +80,11 @@ async fn a_cap_on_renewal_as_an_expression() {
 #[tokio::test]
 async fn a_quick_body_keeps_others_out_for_min_hold() {
     locked(async {
+        let started = Instant::now();
         min_hold().await.unwrap();
-        assert_held("k").await;
-        tokio::time::sleep(SHORT * 4).await;
-        assert_free("k").await;
-        Job { pause: SHORT }.failing().await;
+        until_free(&LockManager::current().unwrap(), "k").await;
+        assert!(started.elapsed() >= MIN_HOLD, "{:?}", started.elapsed());
+        Job { pause: LONG }.failing().await;
         assert_held("k").await;
     })
     .await;

@@ -8,6 +8,9 @@ use distlock::{LockError, LockManager, with_manager};
 /// Long enough to notice an event that must not happen, and short enough to wait for.
 pub(crate) const SHORT: Duration = Duration::from_millis(40);
 
+/// Longer than anything takes that a test waits for.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
+
 /// Runs a future with a new manager.
 pub(crate) async fn locked<T>(future: impl Future<Output = T>) -> T {
     with_manager(LockManager::in_memory(), future).await
@@ -39,7 +42,7 @@ pub(crate) async fn assert_free(key: &str) {
 
 /// Waits until a key is free again.
 pub(crate) async fn until_free(manager: &LockManager, key: &str) {
-    let guard = manager.lock(key).wait(Duration::from_secs(5)).acquire().await.unwrap();
+    let guard = manager.lock(key).wait(LONG).acquire().await.unwrap();
     guard.release().await.unwrap();
 }
 

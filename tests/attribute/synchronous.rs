@@ -9,7 +9,7 @@ use distlock::{LockError, LockManager, distributed_lock};
 
 use crate::support::SHORT;
 
-#[distributed_lock(key = "k:<id>", manager = manager, wait = "5s")]
+#[distributed_lock(key = "k:<id>", manager = manager, wait = "60s")]
 fn add(manager: &LockManager, id: u8, counter: &std::sync::Mutex<u32>) -> Result<(), LockError> {
     let before = *counter.lock().unwrap();
     std::thread::sleep(Duration::from_micros(100));

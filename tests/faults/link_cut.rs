@@ -5,15 +5,15 @@ use std::time::Duration;
 use distlock_tests::{eventually, residue, until_waiting};
 
 use super::net::{Net, net};
-use super::{LONG, SOON, assert_unavailable, connect};
+use super::{LONG, SOON, assert_unavailable, connect, is_renewed};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_survives_a_cut_and_is_renewed_over_a_new_connection() {
     let Net { server, proxy, manager } = net().await;
-    let ttl = Duration::from_secs(3);
-    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    let guard = manager.lock("k").ttl(Duration::from_secs(6)).acquire().await.unwrap();
     proxy.cut();
-    let busy = connect(&server).await.lock("k").wait(ttl * 2).acquire().await.unwrap_err();
+    is_renewed(&guard).await;
+    let busy = connect(&server).await.lock("k").no_wait().acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy:?}");
     guard.check().unwrap();
     guard.release().await.unwrap();

@@ -50,17 +50,28 @@ mod wrong_password;
 
 use std::time::Duration;
 
-use distlock::{LockError, LockManager};
-use distlock_tests::RedisServer;
+use distlock::{Guard, LockError, LockManager};
+use distlock_tests::{RedisServer, eventually};
 
 /// Much longer than any test runs, so a key that is gone earlier did not just expire.
 const LONG: Duration = Duration::from_secs(600);
 
 /// The library's limit for an unreachable server, 3 s, with a margin for a busy machine.
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(30);
 
 async fn connect(server: &RedisServer) -> LockManager {
     LockManager::connect(&server.url()).await.unwrap()
+}
+
+/// Waits until the lease lasts longer than before.
+async fn is_renewed(guard: &Guard) {
+    let mut remaining = guard.remaining();
+    eventually("it is renewed", async || {
+        guard.check().unwrap();
+        let before = std::mem::replace(&mut remaining, guard.remaining());
+        remaining > before
+    })
+    .await;
 }
 
 /// `Unavailable`, and never `Busy`, because a server that does not reply has not reported a holder.

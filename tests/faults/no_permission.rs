@@ -5,7 +5,7 @@ use std::time::Duration;
 use distlock::{LockManager, LockManagerBuilder};
 use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_waiting};
 
-use super::{LONG, SOON, assert_says, assert_unavailable};
+use super::{LONG, SOON, assert_says, assert_unavailable, is_renewed};
 
 /// The minimum permissions in docs/redis.md.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
@@ -39,7 +39,7 @@ async fn a_user_without_the_keys_is_told_so_at_once() {
 async fn a_user_without_scripts_is_refused_at_the_release_and_leaves_nothing() {
     let server = RedisServer::options().user("worker", "on >secret ~* &* +@all -eval -evalsha").start();
     let manager = LockManager::builder().url(server.url_as("worker", "secret")).connect().await.unwrap();
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(60);
     // A free lock is acquired by a plain command.
     let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
     let released = tokio::time::timeout(SOON, guard.release()).await.expect("not after the ttl");
@@ -49,6 +49,8 @@ async fn a_user_without_scripts_is_refused_at_the_release_and_leaves_nothing() {
     assert!(!error.is_busy(), "{error:?}");
     assert_says(&error, "permission");
     residue::expires_within(&server, ttl);
+    // As if the ttl were over.
+    server.raw(&["DEL", "k"]);
     residue::none(&server).await;
 }
 
@@ -56,10 +58,11 @@ async fn a_user_without_scripts_is_refused_at_the_release_and_leaves_nothing() {
 async fn the_least_privileges_are_enough() {
     let server = RedisServer::options().user("worker", LEAST).start();
     let (one, other) = (connect_as(&server, "worker").await, connect_as(&server, "worker").await);
-    let guard = one.lock("k").fenced().ttl(Duration::from_secs(2)).acquire().await.unwrap();
+    let guard = one.lock("k").fenced().ttl(Duration::from_secs(6)).acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
     let busy = one.lock("k").wait(Duration::from_secs(3)).acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy:?}");
+    is_renewed(&guard).await;
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     one.inspect("k").await.unwrap();
@@ -70,7 +73,7 @@ async fn the_least_privileges_are_enough() {
 async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
     let server = RedisServer::options().user("worker", &format!("{LEAST} {MORE}")).start();
     let (one, other) = (connect_as(&server, "worker").await, connect_as(&server, "worker").await);
-    let ttl = Duration::from_secs(2);
+    let ttl = Duration::from_secs(6);
     for limited in [false, true] {
         let request = |manager: &LockManager| {
             let request = manager.lock(if limited { "limited" } else { "shared" }).ttl(ttl).wait(LONG);
@@ -86,7 +89,9 @@ async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
         }
         let next = request(&other);
         waiting.push(tokio::spawn(async move { next.acquire().await?.release().await }));
-        tokio::time::sleep(ttl).await; // renewals
+        for guard in &inside {
+            is_renewed(guard).await;
+        }
         for guard in inside {
             guard.release().await.unwrap();
         }
@@ -107,10 +112,10 @@ fn three_with(rules: &str) -> (Vec<RedisServer>, LockManagerBuilder) {
 async fn the_least_privileges_and_info_are_enough_for_a_quorum() {
     let (servers, builder) = three_with(&format!("{LEAST} +info"));
     let (one, other) = (builder.clone().connect().await.unwrap(), builder.connect().await.unwrap());
-    let guard = one.lock("k").fenced().ttl(Duration::from_secs(2)).acquire().await.unwrap();
+    let guard = one.lock("k").fenced().ttl(Duration::from_secs(30)).acquire().await.unwrap();
     let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
     until_waiting(&one, "k", 1).await;
-    guard.extend(Duration::from_secs(3)).await.unwrap();
+    guard.extend(Duration::from_secs(60)).await.unwrap();
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     for server in &servers {

@@ -33,7 +33,7 @@ async fn the_others_go_on_when_some_are_killed_and_stopped() {
     let server = RedisServer::start();
     let mut clients: Vec<_> = (0..4).map(|_| LockClient::connect(CLIENT, &server.url())).collect();
     for client in &mut clients {
-        client.send(&format!("sections k {SECTIONS} 1500 300 tally"));
+        client.send(&format!("sections k {SECTIONS} 4000 300 tally"));
     }
     let mut history = History::default();
     let first = clients[0].expect("section").section("killed");

@@ -2,22 +2,18 @@
 
 use std::time::{Duration, Instant};
 
+use distlock::{LockError, LostReason};
 use distlock_tests::{RedisServer, eventually, residue};
 
-use super::connect;
+use super::{SOON, connect, is_renewed};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_survives_a_restart_with_persistence() {
     let mut server = RedisServer::options().append_only().start();
     let manager = connect(&server).await;
-    let ttl = Duration::from_secs(8);
-    let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
+    let guard = manager.lock("k").ttl(Duration::from_secs(20)).acquire().await.unwrap();
     server.restart();
-    assert!(
-        tokio::time::timeout(ttl + Duration::from_secs(1), guard.lost()).await.is_err(),
-        "renewal goes on"
-    );
-    guard.check().unwrap();
+    is_renewed(&guard).await;
     guard.release().await.unwrap();
     residue::none(&server).await;
 }
@@ -26,11 +22,11 @@ async fn a_lease_survives_a_restart_with_persistence() {
 async fn a_lock_that_the_server_forgot_is_lost() {
     let mut server = RedisServer::start();
     let manager = connect(&server).await;
-    let guard = manager.lock("k").ttl(Duration::from_secs(9)).acquire().await.unwrap();
+    let guard = manager.lock("k").ttl(Duration::from_secs(15)).acquire().await.unwrap();
     server.restart();
-    let start = Instant::now();
-    guard.lost().await;
-    assert!(start.elapsed() < Duration::from_secs(9), "known by renewal: {:?}", start.elapsed());
+    let lost = guard.lost().await;
+    // Known by renewal, not by the time.
+    assert!(matches!(lost, LockError::Lost { reason: LostReason::Taken, .. }), "{lost:?}");
     assert!(!server.exists("k"), "renewal never creates");
     assert!(guard.release().await.unwrap_err().is_lost());
     eventually("it works again", async || manager.lock("k").acquire().await.is_ok()).await;
@@ -46,8 +42,5 @@ async fn a_server_that_stays_down_ends_the_lease_at_its_deadline() {
     server.kill9();
     guard.lost().await;
     let lasted = start.elapsed();
-    assert!(
-        lasted > ttl / 2 && lasted < ttl + Duration::from_secs(5),
-        "an I/O error is not a loss: {lasted:?}"
-    );
+    assert!(lasted > ttl / 2 && lasted < ttl + SOON, "an I/O error is not a loss: {lasted:?}");
 }

@@ -39,7 +39,8 @@ fn chain(error: &LockError) -> impl Iterator<Item = String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn connect_waits_for_a_server_that_is_just_being_started() {
     let mut server = gone();
-    let connect = tokio::spawn(LockManager::connect(server.url()));
+    let builder = LockManager::builder().url(server.url()).connect_timeout(Duration::from_secs(60));
+    let connect = tokio::spawn(builder.connect());
     // The server needs time to start. Until then, the port refuses connections.
     let server = tokio::task::spawn_blocking(move || {
         server.restart();
@@ -63,14 +64,16 @@ async fn connect_to_a_silent_address_fails_soon() {
 #[tokio::test]
 async fn a_lazy_manager_is_unavailable_within_the_wait_and_nothing_runs() {
     let server = gone();
-    let manager = LockManager::connect_lazy(server.url()).unwrap();
+    // Only the wait limits the first request.
+    let patient = LockManager::builder().url(server.url()).unavailable_after(LONG).connect_lazy().unwrap();
     let start = Instant::now();
     let mut ran = false;
     let error =
-        manager.lock("k").wait(Duration::from_millis(300)).run(async |_| ran = true).await.unwrap_err();
+        patient.lock("k").wait(Duration::from_millis(300)).run(async |_| ran = true).await.unwrap_err();
     assert_unavailable(&error);
     assert!(!ran);
-    assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+    let manager = LockManager::connect_lazy(server.url()).unwrap();
     for request in [manager.lock("k").wait(LONG), manager.lock("k").wait_forever()] {
         let start = Instant::now();
         assert_unavailable(&request.acquire().await.unwrap_err());

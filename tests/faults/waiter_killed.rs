@@ -9,7 +9,7 @@ use super::{LONG, connect};
 const CLIENT: &str = env!("CARGO_BIN_EXE_lock-client");
 
 /// Claim time (3 s) and jitter, with a margin for a busy machine.
-const CLAIM: Duration = Duration::from_secs(8);
+const CLAIM: Duration = Duration::from_secs(30);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_waiter_delays_the_next_by_at_most_the_claim_time() {
@@ -58,12 +58,12 @@ async fn a_hundred_dead_entries_in_front_are_skipped_by_the_release_itself() {
     }
     let next = tokio::spawn(async move { other.lock("k").ttl(LONG).wait(LONG).acquire().await });
     until_waiting(&manager, "k", 101).await;
-    let before = server.calls("evalsha");
+    let (before, start) = (server.calls("evalsha"), Instant::now());
     guard.release().await.unwrap();
     let next = next.await.unwrap().unwrap();
-    // One command: no waiter had to ask again. (On a slow machine, there may be a heartbeat.)
-    let calls = server.calls("evalsha") - before;
-    assert!(calls <= 2, "{calls} commands");
+    // One command: no waiter had to ask again. (There may be a heartbeat, every two seconds.)
+    let (calls, took) = (server.calls("evalsha") - before, start.elapsed());
+    assert!(calls <= 2 + took.as_secs() / 2, "{calls} commands in {took:?}");
     next.release().await.unwrap();
     residue::none(&server).await;
 }

@@ -5,7 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 
 use distlock_fence::{Fence, FenceError};
-use distlock_fixtures::{eventually_blocking, free_port, signals};
+use distlock_fixtures::{BOUND, START_BOUND, free_port, signals, wait_until};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::path::Path;
 use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, RetryConfig, UpdateVersion};
@@ -23,27 +23,17 @@ impl Drop for Objects {
 impl Objects {
     /// Starts a server with a bucket of the name `objects`.
     async fn start() -> (Self, AmazonS3) {
-        let (port, python) = (free_port(), std::env::var("DISTLOCK_TEST_PYTHON"));
-        let python = python.unwrap_or_else(|_| "python3".to_owned());
-        let mut command = Command::new(python);
-        command.args(["-m", "moto.server", "-H", "127.0.0.1", "-p", &port.to_string()]);
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let mut server = Objects(process.unwrap());
-        let address = format!("127.0.0.1:{port}");
-        eventually_blocking("moto listens", || {
-            let ended = server.0.try_wait().unwrap();
-            assert!(ended.is_none(), "Python needs `pip install 'moto[server]'`: {ended:?}");
-            TcpStream::connect(&address).is_ok()
-        });
-        let mut link = tokio::net::TcpStream::connect(&address).await.unwrap();
-        let make = format!(
-            "PUT /objects HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 0\r\n\
-             Authorization: AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request\r\n\r\n"
-        );
-        link.write_all(make.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        link.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let mut failed = Vec::new();
+        // While Python starts, another process may take the port.
+        let (server, address) = loop {
+            assert!(failed.len() < 5, "Python needs `pip install 'moto[server]'`: {failed:?}");
+            let address = format!("127.0.0.1:{}", free_port());
+            let mut server = Objects::at(&address);
+            match server.make_bucket(&address).await {
+                Ok(()) => break (server, address),
+                Err(reason) => failed.push(reason),
+            }
+        };
         // The client needs a TLS provider, although it uses plain HTTP. Another test may have installed it.
         drop(rustls::crypto::ring::default_provider().install_default());
         let store = AmazonS3Builder::new()
@@ -55,6 +45,42 @@ impl Objects {
             .with_bucket_name("objects")
             .with_retry(RetryConfig { max_retries: 0, ..RetryConfig::default() });
         (server, store.build().unwrap())
+    }
+
+    fn at(address: &str) -> Self {
+        let (host, port) = address.split_once(':').unwrap();
+        let python = std::env::var("DISTLOCK_TEST_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+        let mut command = Command::new(python);
+        command.args(["-m", "moto.server", "-H", host, "-p", port]);
+        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        Objects(process.unwrap())
+    }
+
+    /// # Errors
+    ///
+    /// It has ended, or another server has replied.
+    async fn make_bucket(&mut self, address: &str) -> Result<(), String> {
+        let mut ended = None;
+        wait_until("moto listens", START_BOUND, || {
+            ended = self.0.try_wait().unwrap();
+            ended.is_some() || TcpStream::connect(address).is_ok()
+        });
+        if let Some(ended) = ended {
+            return Err(ended.to_string());
+        }
+        let make = format!(
+            "PUT /objects HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: 0\r\n\
+             Authorization: AWS4-HMAC-SHA256 Credential=k/20260101/us-east-1/s3/aws4_request\r\n\r\n"
+        );
+        let mut answer = Vec::new();
+        let ask = async {
+            let mut link = tokio::net::TcpStream::connect(address).await?;
+            link.write_all(make.as_bytes()).await?;
+            link.read_to_end(&mut answer).await
+        };
+        let asked = tokio::time::timeout(BOUND, ask).await;
+        let answer = String::from_utf8_lossy(&answer);
+        if answer.starts_with("HTTP/1.1 200") { Ok(()) } else { Err(format!("{asked:?}: {answer}")) }
     }
 }
 

@@ -10,14 +10,15 @@ mod wakers;
 
 use std::time::{Duration, Instant};
 
-use distlock::{LockError, LockManager, LostReason};
+use distlock::{Guard, LockError, LockManager, LostReason};
 use distlock_tests::{Backend, RedisServer, eventually};
 
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(600);
 /// With a margin for a busy machine.
-const SOON: Duration = Duration::from_secs(20);
-const TTL: Duration = Duration::from_millis(900);
+const SOON: Duration = Duration::from_secs(60);
+/// Long enough for a busy machine to renew it in time.
+const TTL: Duration = Duration::from_secs(3);
 
 distlock_tests::suite![renewal_and_waits_survive_a_subscriber_that_panics];
 
@@ -26,17 +27,28 @@ async fn renewal_and_waits_survive_a_subscriber_that_panics(backend: Backend) {
     let (manager, other) = (backend.manager().await, backend.manager().await);
     let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
     let began = Instant::now();
-    while began.elapsed() < TTL * 3 {
-        guard.check().unwrap();
-        let busy = other.lock("k").wait(Duration::from_millis(500)).acquire().await.unwrap_err();
+    while began.elapsed() < TTL {
+        is_renewed(&guard).await;
+        let busy = other.lock("k").wait(Duration::from_millis(200)).acquire().await.unwrap_err();
         assert!(busy.is_busy(), "{busy}");
     }
     assert!(subscriber::panics() > before, "the renewals were reported");
     guard.release().await.unwrap();
-    let lost = manager.lock("k").ttl(TTL).no_renew().run(async |_| std::future::pending::<()>().await);
+    let lost = manager.lock("k").ttl(TTL / 3).no_renew().run(async |_| std::future::pending::<()>().await);
     let lost = tokio::time::timeout(SOON, lost).await.expect("the body is stopped").unwrap_err();
     assert!(matches!(lost, LockError::Lost { reason: LostReason::Expired, .. }), "{lost}");
     backend.is_clean("k").await;
+}
+
+/// Waits until its lease lasts longer than before.
+async fn is_renewed(guard: &Guard) {
+    let mut remaining = guard.remaining();
+    eventually("it is renewed", async || {
+        guard.check().unwrap();
+        let before = std::mem::replace(&mut remaining, guard.remaining());
+        remaining > before
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -101,9 +101,15 @@ async fn what_is_wrong_with_a_file_is_said_at_once() {
     fs::write(directory.path().join("locks.db"), "a diary, ".repeat(100)).unwrap();
     let diary = refusal(&url).await;
     assert!(diary.to_string().contains("not a database"), "{diary}");
+    // This stops an administrator, too.
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let in_the_way = refusal(&format!("sqlite:{}/locks.db", file.display())).await;
+    assert!(in_the_way.is_unavailable(), "{in_the_way}");
+    assert!(in_the_way.to_string().contains("file: Not a directory"), "{in_the_way}");
     let closed = tempfile::tempdir().unwrap();
     fs::set_permissions(closed.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    // An administrator may write to any folder, so the test would prove nothing.
+    // An administrator may write to any folder.
     if fs::write(closed.path().join("probe"), "").is_err() {
         let error = refusal(&format!("sqlite:{}/locks.db", closed.path().display())).await;
         assert!(error.is_unavailable(), "{error}");

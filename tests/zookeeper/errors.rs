@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use distlock::{LockError, LockManager};
-use distlock_tests::{Direction, Proxy, ZooKeeperServers};
+use distlock_tests::{BOUND, Direction, Proxy, ZooKeeperServers};
 
-use crate::zookeeper::process;
+use crate::zookeeper::{LONG, process};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_server_the_error_says_where_it_was_looked_for_and_why_it_was_not_found() {
@@ -51,10 +51,10 @@ async fn what_zookeeper_cannot_do_is_refused_with_the_reason() {
 async fn a_request_that_arrives_late_takes_no_lock() {
     let servers = ZooKeeperServers::one();
     let proxy = Proxy::to(&servers.address(0));
-    let url = format!("zookeeper://{}?response_timeout=300ms&session_timeout=60s", proxy.address());
+    let url = format!("zookeeper://{}?response_timeout=1s&session_timeout=60s", proxy.address());
     let manager =
         LockManager::builder().url(&url).unavailable_after(Duration::from_secs(1)).connect().await.unwrap();
-    let direct = process(&servers, "10s").await;
+    let direct = process(&servers, "60s").await;
     for round in 0..3 {
         proxy.hold(Direction::Requests);
         let error = manager.lock("k").acquire().await.unwrap_err();
@@ -62,9 +62,9 @@ async fn a_request_that_arrives_late_takes_no_lock() {
         proxy.pass();
         let start = Instant::now();
         while manager.lock("other").acquire().await.is_err() {
-            assert!(start.elapsed() < Duration::from_secs(30), "round {round}");
+            assert!(start.elapsed() < BOUND, "round {round}");
         }
-        let next = direct.lock("k").wait(Duration::from_secs(30)).acquire().await.unwrap();
+        let next = direct.lock("k").wait(LONG).acquire().await.unwrap();
         next.release().await.unwrap();
     }
     servers.has_no_locks("/distlock");

@@ -9,7 +9,7 @@ use crate::{ForcedRelease, Guard, LockError, LockManager, LostReason, Ticket};
 /// Much longer than any test runs: no lease expires.
 const LONG: Duration = Duration::from_secs(3_600);
 /// Short enough to wait for, for every store: some count seconds.
-const SHORT: Duration = Duration::from_secs(2);
+const SHORT: Duration = Duration::from_secs(3);
 
 async fn handed_over(manager: &LockManager) -> Ticket {
     manager.lock("k").ttl(LONG).acquire().await.unwrap().hand_over().await.unwrap()
@@ -105,7 +105,7 @@ pub async fn who_waits_gets_the_lock_if_nobody_takes_it_over(place: Place) {
 pub async fn who_takes_over_holds_it_like_any_other(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
     let ticket = handed_over(&one).await;
-    let guard = other.take_over(&ticket).ttl(SHORT * 3).acquire().await.unwrap();
+    let guard = other.take_over(&ticket).ttl(SHORT * 2).acquire().await.unwrap();
     assert_eq!(one.inspect("k").await.unwrap().unwrap().holder, guard.owner());
     let mut remaining = guard.remaining();
     eventually("it is renewed", async || {

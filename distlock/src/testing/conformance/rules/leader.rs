@@ -84,7 +84,7 @@ pub(super) async fn next(terms: &mut UnboundedReceiver<Lead>) -> Lead {
 
 pub async fn a_leader_that_is_removed_stops_and_leads_again_in_a_later_term(place: Place) {
     let (one, other) = (place.manager().await, place.manager().await);
-    let candidate = one.leader("l").ttl(Duration::from_secs(3));
+    let candidate = one.leader("l").ttl(Duration::from_secs(5));
     let (work, mut terms) = lead(&candidate);
     let first = next(&mut terms).await;
     assert!(first.is_leader() && candidate.is_leader());
@@ -240,7 +240,9 @@ pub async fn without_a_link_the_term_ends_and_another_begins_when_it_is_mended(p
     assert!(!first.is_leader());
     place.mend().await;
     let second = next(&mut terms).await;
-    assert!(second.term() > first.term() && candidate.is_leader());
+    assert!(second.term() > first.term());
+    // On a busy machine, a term may be over already, and another one follows.
+    eventually("it leads", async || candidate.is_leader()).await;
     work.abort();
     place.is_clean("l").await;
 }

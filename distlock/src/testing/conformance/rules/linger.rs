@@ -25,7 +25,7 @@ pub async fn sections_of_one_process_come_back_to_the_lock_that_it_keeps(place: 
     let before = before.expect("it is held");
     let kept = other.inspect("k").await.unwrap().expect("it is kept");
     assert_eq!(kept.holder, before.holder);
-    for _ in 0..100 {
+    for _ in 0..30 {
         let during = lingering(&one, LONG).run(async |_| other.inspect("k").await.unwrap()).await.unwrap();
         assert_eq!(during.expect("it is held").holder, before.holder);
     }

@@ -24,7 +24,7 @@ pub async fn without_a_link_a_request_is_unavailable_in_time(place: Place) {
     let start = Instant::now();
     let error = manager.lock("k").wait_forever().acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Unavailable { .. }), "{error:?}");
-    assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
     place.mend().await;
     until_mended(&manager).await;
     manager.lock("k").acquire().await.unwrap().release().await.unwrap();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::testing::conformance::Place;
 use crate::testing::conformance::place::Tally;
 use crate::testing::{drop_after, eventually};
-use crate::{Guard, LockError, LockManager, LockRequest};
+use crate::{Guard, LockManager, LockRequest};
 use tokio::task::JoinSet;
 
 /// Much longer than any test runs: a lock that is gone before has been released, and has not expired.
@@ -71,38 +71,40 @@ pub async fn keys_that_are_in_use_in_this_process_are_awaited_in_order_too(place
 /// More polls than any of these futures needs.
 const MANY: usize = 200;
 
-/// While the request waits for `b`, longer than any of the times it names, it has `a` already.
+/// While the request waits for `b`, for this long at least, it has `a` already. Returns the guard, and a time before
+/// `b` was free.
 pub(super) async fn while_the_second_is_awaited(
     place: &Place,
     one: &LockManager,
     request: LockRequest,
-) -> Result<Guard, LockError> {
+    at_least: Duration,
+) -> (Guard, Instant) {
     let holder = place.manager().await;
     let busy = holder.lock("b").acquire().await.unwrap();
     let waiter = tokio::spawn(request.wait(LONG).acquire());
     place.until_waiting(&holder, one, "b", 1).await;
-    tokio::time::sleep(Duration::from_millis(1_200)).await;
+    tokio::time::sleep(at_least).await;
+    let before = Instant::now();
     busy.release().await.unwrap();
-    waiter.await.unwrap()
+    (waiter.await.unwrap().unwrap(), before)
 }
 
 pub async fn max_hold_counts_from_the_guard(place: Place) {
     let one = place.manager().await;
-    let short = Duration::from_millis(800);
+    let short = Duration::from_secs(2);
     let request = one.lock_all(["a", "b"]).max_hold(short);
-    let guard = while_the_second_is_awaited(&place, &one, request).await.unwrap();
-    guard.check().unwrap();
+    let (guard, before) = while_the_second_is_awaited(&place, &one, request, short / 4).await;
     assert!(guard.lost().await.is_lost());
+    assert!(before.elapsed() >= short, "{:?}", before.elapsed());
 }
 
 pub async fn a_guard_that_is_not_renewed_lives_for_its_ttl(place: Place) {
     let one = place.manager().await;
     let ttl = Duration::from_millis(900);
     let request = one.lock_all(["a", "b"]).ttl(ttl).no_renew();
-    let guard = while_the_second_is_awaited(&place, &one, request).await.unwrap();
-    let start = Instant::now();
+    let (guard, before) = while_the_second_is_awaited(&place, &one, request, ttl * 4 / 3).await;
     assert!(guard.lost().await.is_lost());
-    assert!(start.elapsed() >= ttl / 2, "{:?}", start.elapsed());
+    assert!(before.elapsed() >= ttl / 2, "{:?}", before.elapsed());
 }
 
 /// The future has `a`, is granted `b`, and is not polled.
