@@ -79,10 +79,13 @@
 //!   fail-over that loses writes) and its wall clock neither jumps forward nor runs more than 1 % faster than the
 //!   client's clock. If the server cannot promise this, [fencing tokens](FencingToken) still order the writes.
 //! - Every lease expires: a crashed holder delays others by at most its ttl. On etcd and ZooKeeper, the session's
-//!   time-out decides (`session_timeout`, 30 s unless set). On Memcached, the delay is up to 13 s longer.
-//! - The holder finds out first: [`Guard::is_held`] returns false before the lease expires on the server, without I/O,
-//!   even if the machine was suspended. (This does not hold for a virtual machine that is paused from outside or
-//!   restored from a snapshot. Its clocks are paused, too, so only the fencing token detects the loss.)
+//!   time-out decides (`session_timeout`; if it is not set, the manager's `default_ttl`). On Memcached, the delay is up
+//!   to 13 s longer.
+//! - The holder finds out first: [`Guard::is_held`] returns false before the lease expires on the server, without I/O.
+//!   On Linux, Android, macOS and iOS, this also holds if the machine was suspended. There are two
+//!   exceptions. A virtual machine that is paused from outside or restored from a snapshot cannot notice the pause,
+//!   because its clocks are paused, too. If the lock is released by force, if the server loses it, or if the server's
+//!   clock is set forward, the holder notices the loss at its next renewal.
 //! - [`LockRequest::run`] and the attribute stop an async body at its next await point when the lease is lost.
 //! - The body never starts without the lock: busy, unreachable, misconfigured are errors.
 //! - Dropping anything at any time is safe.

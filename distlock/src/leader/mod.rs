@@ -168,8 +168,9 @@ impl Candidate {
 
     /// A text that the leader publishes for processes that [`watch`](Self::watch) the office, for example its address.
     /// At most 1 KiB. It must not be a secret, because it is written to the store. It is written in each term before
-    /// the body begins. Watchers read it in [`Leadership::Elsewhere`], and notice at once when the term ends: the
-    /// leader holds a second lock for its term, and the watchers wait for this lock.
+    /// the body begins. Watchers read it in [`Leadership::Elsewhere`]. The leader also holds a second lock for
+    /// its term, and the watchers wait for this lock. So where the store notifies waiters, they notice the end of the
+    /// term at once. On the other stores they poll: see [`LeaderWatch::changed`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

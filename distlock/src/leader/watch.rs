@@ -70,9 +70,10 @@ pub enum Leadership {
     Elsewhere {
         /// The leader's owner token, `dl1:<client>:<number>`. Each term has its own token.
         owner: String,
-        /// The leader's process, as far as the store knows it: host, process id and program on Redis, etcd and
-        /// PostgreSQL, only the client id on other stores. A leader that has just connected may be reported again when
-        /// its process is known. `None`: the token was not created by this library.
+        /// The leader's process, as far as the store knows it: host, process id and program on Redis, etcd, SQLite and
+        /// in memory; host and process id on PostgreSQL; only the client id on other stores. A leader that has just
+        /// connected may be reported again when its process is known. `None`: the token was not created by this
+        /// library.
         client: Option<LockClient>,
         /// The text that the leader publishes: see [`Candidate::value`](super::Candidate::value). A leader that has
         /// just begun may be reported again when the text is written.
@@ -107,8 +108,6 @@ pub struct LeaderWatch {
     state: Arc<State>,
     terms: watch::Receiver<Option<Lead>>,
     reported: Option<Leadership>,
-    /// The owner token of this candidate's latest term.
-    own: Option<String>,
     /// The owner token of the latest leader, and how many there have been.
     latest: Option<String>,
     terms_seen: u64,
@@ -128,7 +127,6 @@ impl LeaderWatch {
             state,
             terms,
             reported: None,
-            own: None,
             latest: None,
             terms_seen: 0,
             due: clock::now(),
@@ -139,9 +137,10 @@ impl LeaderWatch {
 
     /// Returns who leads as soon as that differs from what it returned before. The first call returns at once. Terms
     /// of this candidate are reported when they begin and end. The store notifies the watch when the term of another
-    /// candidate ends, as it notifies a waiter of a lock. On a store without shared locks, and while no candidate
-    /// leads, the watch asks the store once a second. All of this happens only while this future is awaited, so the
-    /// watch may miss a short term.
+    /// candidate ends, as it notifies a waiter of a lock. If it does not notify waiters, the watch polls, as a waiter
+    /// does. On a store without shared locks (a quorum), while the command `distlock leader` leads, and while no
+    /// candidate leads, the watch asks the store once a second. All of this happens only while this future is awaited,
+    /// so the watch may miss a short term.
     ///
     /// The returned leader may already be out of date. Before a process acts as the leader, it must check
     /// [`is_leader`](super::Candidate::is_leader), and pass the term to the database.
@@ -166,18 +165,15 @@ impl LeaderWatch {
     pub async fn changed(&mut self) -> Leadership {
         loop {
             self.terms.mark_unchanged();
-            let known = match self.state.lead() {
-                Some(lead) => {
-                    self.own = Some(lead.owner());
-                    Some(Leadership::Here { term: lead.term() })
-                }
-                None if self.asks_now() => Some(self.ask().await),
-                None => None,
+            let (known, own) = match self.state.lead() {
+                Some(lead) => (Some(Leadership::Here { term: lead.term() }), Some(lead.owner())),
+                None if self.asks_now() => (Some(self.ask().await), None),
+                None => (None, None),
             };
             if let Some(known) = known
                 && self.reported.as_ref() != Some(&known)
             {
-                self.count(&known);
+                self.count(&known, own);
                 (self.is_over, self.pause) = (false, POLL_INTERVAL_AFTER_CHANGE);
                 self.reported = Some(known.clone());
                 return known;
@@ -205,14 +201,11 @@ impl LeaderWatch {
         self.terms_seen
     }
 
-    fn count(&mut self, known: &Leadership) {
-        let leader = match known {
-            Leadership::Here { .. } => self.own.as_ref(),
-            Leadership::Elsewhere { owner, .. } => Some(owner),
-            Leadership::Vacant | Leadership::Unknown => None,
-        };
+    /// `own` is the owner token of this candidate, if it leads.
+    fn count(&mut self, known: &Leadership, own: Option<String>) {
+        let leader = if let Leadership::Elsewhere { owner, .. } = known { Some(owner.clone()) } else { own };
         if let Some(leader) = leader.filter(|leader| self.latest.as_ref() != Some(leader)) {
-            self.latest = Some(leader.clone());
+            self.latest = Some(leader);
             self.terms_seen += 1;
         }
     }

@@ -17,9 +17,11 @@ const LONGEST_CLIENT_NAME: usize = 64;
 
 impl LockManagerBuilder {
     /// Connects. It retries while the server is unreachable: a refused connection, a name that does not resolve (yet),
-    /// a server that is still loading its data, sentinels that name no master. It fails after 5 s, or after the
-    /// [`connect_timeout`](Self::connect_timeout) if that is longer. It fails at once if a retry cannot help: a wrong
-    /// password, another kind of server.
+    /// a server that is still loading its data, sentinels that name no master. It fails after 5 s, or after the longest
+    /// time that one attempt may take, if that is longer: the [`connect_timeout`](Self::connect_timeout), on PostgreSQL
+    /// and Memcached twice that time, and on MySQL that time for each server of the URL and once more. With the default
+    /// `connect_timeout`, this is 6 s on PostgreSQL, Memcached and one server of MySQL. It fails at once if a retry
+    /// cannot help: a wrong password, another kind of server.
     ///
     /// # Errors
     /// The errors of [`LockManager::connect`].

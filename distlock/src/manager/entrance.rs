@@ -10,8 +10,8 @@ use crate::scope;
 use crate::ticket::Ticket;
 
 impl LockManager {
-    /// Connects to the store at `url`. While the server is unreachable, it retries for 5 s (or for the
-    /// `connect_timeout`, if that is longer). See [`LockManagerBuilder::connect`].
+    /// Connects to the store at `url`. While the server is unreachable, it retries for 5 s, or longer if one
+    /// attempt may take longer: see [`LockManagerBuilder::connect`].
     ///
     /// `redis://[user:password@]host[:port][/db]`, `valkey://…`, `rediss://…` (feature `tls`),
     /// `redis+unix:///path[?db=0&user=…&pass=…]`, `memory:`.

@@ -384,9 +384,9 @@ impl LockManagerBuilder {
     }
 
     /// Declares that the calling tokio runtime has I/O enabled, which `#[tokio::main]` and `enable_all()` do. While
-    /// tasks of that runtime send requests to a Redis server less than a millisecond apart, the runtime then reads the
-    /// replies itself. Without this call, the manager's own thread reads all replies, which costs one more thread
-    /// switch for each.
+    /// tasks of that runtime send requests to a Redis server at most 5 ms apart, the runtime then reads the replies
+    /// itself. Without this call, the manager's own thread reads all replies, which costs one more thread switch for
+    /// each.
     ///
     /// It applies to all managers of the process. It has no effect outside a runtime, on other stores, and on Windows.
     /// Do not call it on a runtime without I/O: tokio then panics. The panic is caught, but the panic hook runs.
