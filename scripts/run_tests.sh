@@ -13,18 +13,21 @@ trap 'rm -f "$output"' EXIT
 
 # again TARGETS NAMES: runs these tests, one at a time. Commas separate the targets, and blanks the names.
 again() {
-    local target status passed=0 targets names
+    local name target status passed=0 targets names
     IFS=, read -r -a targets <<<"$1"
     read -r -a names <<<"$2"
     printf '\nfailed, and run once more, alone:\n'
     printf '    %s\n' "${names[@]}"
-    for target in "${targets[@]}"; do
-        # shellcheck disable=SC2086 # words of cargo
-        RUST_TEST_THREADS=1 cargo test --locked $target -- --exact --include-ignored "${names[@]}" >"$output" 2>&1
-        status=$?
-        cat "$output"
-        [ "$status" = 0 ] || return 1
-        passed=$((passed + $(awk '/^test result: ok/ { all += $4 } END { print all + 0 }' "$output")))
+    for name in "${names[@]}"; do
+        for target in "${targets[@]}"; do
+            # shellcheck disable=SC2086 # words of cargo
+            cargo test --locked $target -- --exact --include-ignored "$name" >"$output" 2>&1
+            status=$?
+            cat "$output"
+            # The first one that fails again fails the run: each may wait for minutes until it gives up.
+            [ "$status" = 0 ] || return 1
+            passed=$((passed + $(awk '/^test result: ok/ { all += $4 } END { print all + 0 }' "$output")))
+        done
     done
     [ "$passed" -ge ${#names[@]} ] || return 1
     printf '        passed alone only: %s\n' "${names[@]}" | tee -a "${SUMMARY:-/dev/null}"
@@ -42,8 +45,10 @@ cargo test --locked --no-fail-fast "$@" 2>&1 | tee "$output"
 mapfile -t failed < <(sed -nE 's/^test (\S+)( - should panic)? \.\.\. FAILED$/\1/p' "$output")
 # Without the package: the test programs keep the features that they were built with.
 mapfile -t targets < <(sed -nE 's/^    `(-p \S+ )?(--.*)`$/\2/p' "$output" | sort -u)
-# A test program that a signal has ended has not named its test. Without a name, the build has failed.
-if grep -q '(signal: ' "$output" || [ ${#targets[@]} = 0 ] || [ ${#failed[@]} = 0 ] || [ ${#failed[@]} -gt $most ]; then
+# A test program that has ended early has not named its test. Without a name, the build has failed.
+read -r programs tests < <(awk '/^test result: FAILED/ { p++; t += $6 } END { print p + 0, t + 0 }' "$output")
+listed=$(grep -cE '^    `(-p \S+ )?(--.*)`$' "$output")
+if [ "$programs" != "$listed" ] || [ "$tests" != ${#failed[@]} ] || [ "$tests" = 0 ] || [ "$tests" -gt $most ]; then
     exit 1
 fi
 

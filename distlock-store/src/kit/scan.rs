@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::{LATE_COMMANDS, List, StoreError};
 
+/// The largest number of rows for one statement. Other commands of its connection wait for it.
+const MOST_ROWS: i64 = 10_000;
 /// A page ends after this time.
 const LONGEST: Duration = Duration::from_secs(4);
 const _: () = assert!(LONGEST.as_millis() < LATE_COMMANDS.as_millis());
@@ -17,6 +19,9 @@ pub struct Scan {
     /// The end of the keys with the requested beginning. No other key lies between them, because UTF-8 never contains
     /// this byte.
     pub end: Vec<u8>,
+    /// The number of rows for the next statement to read. The first one may fill the page: then few keys are free, and
+    /// the next page would read the others again.
+    pub rows: i64,
     until: Instant,
 }
 
@@ -27,7 +32,8 @@ impl Scan {
         let beginning = request.beginning.as_bytes();
         let first =
             request.after.as_ref().map_or_else(|| beginning.to_vec(), |after| behind(after.as_bytes()));
-        Scan { first, end: [beginning, &[0xff]].concat(), until: Instant::now() + LONGEST }
+        let rows = i64::try_from(request.most).unwrap_or(i64::MAX).saturating_mul(2).clamp(1, MOST_ROWS);
+        Scan { first, end: [beginning, &[0xff]].concat(), rows, until: Instant::now() + LONGEST }
     }
 
     /// The keys up to `last` were read, and the page has `found` locks so far. Returns whether to read more for it.
@@ -36,6 +42,7 @@ impl Scan {
     /// The time is over, and the page is empty, so no other page could continue after it.
     pub fn continues(&mut self, last: &[u8], found: usize) -> Result<bool, StoreError> {
         self.first = behind(last);
+        self.rows = MOST_ROWS;
         if Instant::now() < self.until {
             return Ok(true);
         }
@@ -74,8 +81,9 @@ mod tests {
     #[test]
     fn a_page_ends_when_its_time_is_over_and_an_empty_one_names_the_remedy() {
         let mut scan = Scan::of(&List::new("", None, 2));
+        assert_eq!(scan.rows, 4);
         assert!(scan.continues(b"a", 0).unwrap());
-        assert_eq!(scan.first, b"a\0");
+        assert_eq!((&*scan.first, scan.rows), (&b"a\0"[..], MOST_ROWS));
         scan.until = Instant::now();
         assert!(!scan.continues(b"b", 1).unwrap());
         let error = scan.continues(b"c", 0).unwrap_err().to_string();

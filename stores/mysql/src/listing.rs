@@ -11,9 +11,6 @@ use super::statements::{FREE, Held};
 use distlock_store::kit::scan::Scan;
 use distlock_store::{List, LockKind, StoreError, StoredLock, StoredPage};
 
-/// The number of rows that one statement reads.
-const READ_TOGETHER: i64 = 10_000;
-
 impl MysqlStore {
     /// The keys that are free have rows, too: see `Scan`.
     pub(super) async fn page(&self, request: &List) -> Result<StoredPage, StoreError> {
@@ -23,8 +20,8 @@ impl MysqlStore {
             let most = u64::try_from(request.most - held.len()).unwrap_or(u64::MAX);
             let values = |_| {
                 let [first, end] = [&scan.first, &scan.end].map(|key| Value::from(key.as_slice()));
-                let (rows, most) = (READ_TOGETHER.into(), most.into());
-                vec![first.clone(), end.clone(), rows, most, first, end, (READ_TOGETHER - 1).into()]
+                let (rows, most) = (scan.rows.into(), most.into());
+                vec![first.clone(), end.clone(), rows, most, first, end, (scan.rows - 1).into()]
             };
             let answer = pool.prepared(&self.statements.list, &values, limit).await?;
             let found = answer.rows.iter().map(Held::of).collect::<Result<Vec<_>, _>>()?;

@@ -15,8 +15,6 @@ use distlock_store::{List, OwnerDetails, StoreError, StoredLock, StoredPage};
 
 /// The beginning of the names of this library's connections: `distlock/<client>/<pid>@<host>`.
 const CALLED: &str = "distlock/";
-/// The number of rows that one statement reads for a list. Other commands of its connection wait for it.
-const READ_TOGETHER: i64 = 10_000;
 /// The server cuts a longer name.
 const LONGEST_NAME: usize = 63;
 
@@ -81,7 +79,7 @@ impl PostgresStore {
                 (&scan.first, Type::BYTEA),
                 (&scan.end, Type::BYTEA),
                 (&most, Type::INT8),
-                (&READ_TOGETHER, Type::INT8),
+                (&scan.rows, Type::INT8),
             ];
             let rows = pool.ask(&self.statements.list, &parameters).await?;
             let mut last = None;

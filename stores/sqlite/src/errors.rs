@@ -32,15 +32,18 @@ pub(super) fn undone(error: Error) -> StoreError {
 /// The file cannot be opened. SQLite does not report whether a permission is missing. (Nothing is opened to find out,
 /// because the close would end the locks of this process on the file.)
 pub(super) fn unopened(path: &Path, error: Error) -> StoreError {
-    let place = if path.exists() { path } else { path.parent().unwrap_or(path) };
-    let accessible = accessat(CWD, place, Access::READ_OK | Access::WRITE_OK, AtFlags::EACCESS);
-    if accessible != Err(rustix::io::Errno::ACCESS) {
+    let read_and_write = Access::READ_OK | Access::WRITE_OK;
+    let (place, needed, words) = match path.parent() {
+        Some(directory) if !path.exists() => {
+            (directory, read_and_write | Access::EXEC_OK, "read, write and enter")
+        }
+        _ => (path, read_and_write, "read and write"),
+    };
+    if accessat(CWD, place, needed, AtFlags::EACCESS) != Err(rustix::io::Errno::ACCESS) {
         return undone(error);
     }
-    StoreError::refused(format!(
-        "{error}: give the user of this program the permission to read and write {}",
-        place.display()
-    ))
+    let place = place.display();
+    StoreError::refused(format!("{error}: give the user of this program the permission to {words} {place}"))
 }
 
 /// An error during a commit. The process that recovers the file may still find data that was not synchronised.

@@ -275,9 +275,11 @@ impl Subscription {
         match push_stream {
             PushStream::Resp3(mut connection, mut driver) => {
                 tokio::select! {
+                    // Reports first. Otherwise, a notification from before this connection would count as a move.
+                    biased;
+                    () = follow_slots(listener, connection.clone(), at) => closed(),
                     _ = &mut driver.0 => closed(),
                     () = listener.moved() => closed(),
-                    () = follow_slots(listener, connection.clone(), at) => closed(),
                     error = async {
                         loop {
                             silence(&liveness).await;

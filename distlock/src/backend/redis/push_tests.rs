@@ -1,7 +1,7 @@
 //! What a new connection for pushes does before the waiters ask.
 
 use std::future::pending;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
@@ -16,12 +16,12 @@ use super::slot_channels::SlotChannels;
 use super::test_scripted::{Answer, Scripted};
 use crate::backend::{Push, StoreError, Tuning};
 
-/// A process that waits in some slots.
+/// A process that waits, in some slots or on one server.
 struct Waiting {
     config: RedisConfig,
     wire: Arc<Wire>,
     address: Address,
-    channels: SlotChannels,
+    channels: Option<SlotChannels>,
     /// The waiters ask.
     reported: Arc<AtomicBool>,
     changed: Notify,
@@ -55,15 +55,39 @@ impl Listener for Waiting {
 
     fn unsubscribed(&self) {}
 
+    /// On one server, as if a notification from before the connection were left.
     async fn moved(&self) {
-        pending().await
+        if self.channels.is_some() || self.reported.load(Ordering::SeqCst) {
+            pending().await
+        }
     }
 
     fn slot_channels(&self) -> Option<&SlotChannels> {
-        Some(&self.channels)
+        self.channels.as_ref()
     }
 
     fn push(&self, _push: Push, _from: Option<&str>) {}
+}
+
+impl Waiting {
+    async fn until_reported(self) {
+        let waiting = Arc::new(self);
+        tokio::select! {
+            () = listen(Arc::clone(&waiting)) => unreachable!("it listens without end"),
+            () = waiting.changed.notified() => {}
+        }
+    }
+
+    fn at(server: &Scripted, channels: Option<SlotChannels>, reported: Arc<AtomicBool>) -> Self {
+        Waiting {
+            config: RedisConfig::new(&server.url(), "a").unwrap(),
+            wire: Arc::new(Wire::new(Names::new(String::new()), "a".to_owned(), &Tuning::default())),
+            address: Address::Tcp { host: "127.0.0.1".to_owned(), port: server.address.port() },
+            channels,
+            reported,
+            changed: Notify::new(),
+        }
+    }
 }
 
 /// A grant in between would be pushed to the connection before, if the node takes that to be alive.
@@ -84,19 +108,30 @@ async fn waiters_ask_after_the_channels_of_their_slots_are_subscribed() {
             _ => "-ERR unknown command\r\n",
         })
     });
-    let waiting = Waiting {
-        config: RedisConfig::new(&server.url(), "a").unwrap(),
-        wire: Arc::new(Wire::new(Names::new(String::new()), "a".to_owned(), &Tuning::default())),
-        address: Address::Tcp { host: "127.0.0.1".to_owned(), port: server.address.port() },
-        channels: SlotChannels::default(),
-        reported,
-        changed: Notify::new(),
-    };
-    waiting.channels.want(7);
-    let waiting = Arc::new(waiting);
-    tokio::select! {
-        () = listen(Arc::clone(&waiting)) => unreachable!("it listens without end"),
-        () = waiting.changed.notified() => {}
-    }
+    let channels = SlotChannels::default();
+    channels.want(7);
+    Waiting::at(&server, Some(channels), reported).until_reported().await;
     assert_eq!(asked_before.get(), Some(&false));
+}
+
+/// Whether a process has moved depends on the server of its last reported connection.
+#[tokio::test]
+async fn a_connection_is_reported_before_the_process_looks_whether_it_has_moved() {
+    for _ in 0..20 {
+        let subscribed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&subscribed);
+        let server = Scripted::start(move |words| {
+            Answer::Line(match words {
+                ["PING"] => "+PONG\r\n",
+                ["HELLO", ..] => "%1\r\n$5\r\nproto\r\n:3\r\n",
+                ["SUBSCRIBE", _] => {
+                    count.fetch_add(1, Ordering::SeqCst);
+                    ">3\r\n$9\r\nsubscribe\r\n$7\r\ndl1:c:a\r\n:1\r\n"
+                }
+                _ => "-ERR unknown command\r\n",
+            })
+        });
+        Waiting::at(&server, None, Arc::default()).until_reported().await;
+        assert_eq!(subscribed.load(Ordering::SeqCst), 1);
+    }
 }

@@ -14,15 +14,17 @@ if holder ~= token and holder ~= replaced then
   return refused_by_replica(lock) or {'NOT_YOURS', token}
 end
 
--- Before the lock changes, because the user may lack a permission: an error then shows that the ticket was not used.
+-- Before the lock gets a new holder, because the user may lack a permission: an error then shows that the ticket was
+-- not used. A lock that is ours is extended first, which needs no memory.
 local status, now, fence = 'MINE', server_time(), nil
+if holder == token and redis.call('PTTL', lock) < tonumber(ttl) then
+  redis.call('PEXPIRE', lock, ttl)
+end
 if fences ~= '0' then
   fence = text(reserve_fences(counter, tonumber(fences), now))
 end
 if holder ~= token then
   status = 'FRESH'
   redis.call('SET', lock, token, 'PX', ttl)
-elseif redis.call('PTTL', lock) < tonumber(ttl) then
-  redis.call('PEXPIRE', lock, ttl)
 end
 return {status, token, text(now), fence}
