@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use distlock_tests::{eventually, residue, until_waiting};
+use distlock_tests::{eventually, residue, until_renewed, until_waiting};
 
 use super::net::{Net, net};
-use super::{LONG, SOON, assert_unavailable, connect, is_renewed};
+use super::{LONG, SOON, assert_unavailable, connect};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_survives_a_cut_and_is_renewed_over_a_new_connection() {
     let Net { server, proxy, manager } = net().await;
     let guard = manager.lock("k").ttl(Duration::from_secs(6)).acquire().await.unwrap();
     proxy.cut();
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     let busy = connect(&server).await.lock("k").no_wait().acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy:?}");
     guard.check().unwrap();

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use distlock::LockError;
-use distlock_tests::{Direction, eventually, residue};
+use distlock_tests::{Direction, eventually, residue, until_renewed};
 
 use super::net::{Net, net};
-use super::{LONG, SOON, assert_unavailable, connect, is_renewed};
+use super::{LONG, SOON, assert_unavailable, connect};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_holder_knows_by_its_own_clock_that_it_has_lost() {
@@ -43,7 +43,7 @@ async fn a_lease_survives_a_half_open_link_that_is_replaced_in_time() {
     proxy.swallow_all();
     eventually("a renewal is lost", async || proxy.silenced() > 0).await;
     proxy.pass();
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     let busy = connect(&server).await.lock("k").no_wait().acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy:?}");
     guard.release().await.unwrap();

@@ -50,8 +50,8 @@ mod wrong_password;
 
 use std::time::Duration;
 
-use distlock::{Guard, LockError, LockManager};
-use distlock_tests::{RedisServer, eventually};
+use distlock::{LockError, LockManager};
+use distlock_tests::RedisServer;
 
 /// Much longer than any test runs, so a key that is gone earlier did not just expire.
 const LONG: Duration = Duration::from_secs(600);
@@ -61,17 +61,6 @@ const SOON: Duration = Duration::from_secs(30);
 
 async fn connect(server: &RedisServer) -> LockManager {
     LockManager::connect(&server.url()).await.unwrap()
-}
-
-/// Waits until the lease lasts longer than before.
-async fn is_renewed(guard: &Guard) {
-    let mut remaining = guard.remaining();
-    eventually("it is renewed", async || {
-        guard.check().unwrap();
-        let before = std::mem::replace(&mut remaining, guard.remaining());
-        remaining > before
-    })
-    .await;
 }
 
 /// `Unavailable`, and never `Busy`, because a server that does not reply has not reported a holder.

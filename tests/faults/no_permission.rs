@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use distlock::{LockManager, LockManagerBuilder};
-use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_waiting};
+use distlock_tests::{Direction, Proxy, RedisServer, eventually, residue, until_renewed, until_waiting};
 
-use super::{LONG, SOON, assert_says, assert_unavailable, is_renewed};
+use super::{LONG, SOON, assert_says, assert_unavailable};
 
 /// The minimum permissions in docs/redis.md.
 const LEAST: &str = "on >secret ~shop:* &shop:* +evalsha +eval +set +get +del +pexpire +pttl +time +ping \
@@ -62,7 +62,7 @@ async fn the_least_privileges_are_enough() {
     let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
     let busy = one.lock("k").wait(Duration::from_secs(3)).acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy:?}");
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();
     one.inspect("k").await.unwrap();
@@ -90,7 +90,7 @@ async fn the_least_privileges_of_shared_and_limited_locks_are_enough() {
         let next = request(&other);
         waiting.push(tokio::spawn(async move { next.acquire().await?.release().await }));
         for guard in &inside {
-            is_renewed(guard).await;
+            until_renewed(guard).await;
         }
         for guard in inside {
             guard.release().await.unwrap();

@@ -18,7 +18,7 @@ fn a_lease_outlives_a_blocked_runtime() {
         let guard = manager.lock("k").ttl(ttl).acquire().await.unwrap();
         // The fault itself: no task of this runtime runs meanwhile.
         for _ in 0..2 {
-            until_renewed(&guard);
+            blocked_until_renewed(&guard);
         }
         guard.check().unwrap();
         assert!(server.exists("k"));
@@ -28,7 +28,7 @@ fn a_lease_outlives_a_blocked_runtime() {
 }
 
 /// Blocks this thread until the lease lasts longer than before.
-fn until_renewed(guard: &Guard) {
+fn blocked_until_renewed(guard: &Guard) {
     let mut remaining = guard.remaining();
     eventually_blocking("it is renewed", || {
         guard.check().unwrap();
@@ -61,7 +61,7 @@ fn a_runtime_that_blocks_after_quick_requests_holds_nobody_up() {
         // The fault itself: no task of this runtime runs meanwhile. Whoever waited for it would wait in vain.
         eventually_blocking("the others go on", || others.is_finished());
         others.join().unwrap();
-        until_renewed(&guard);
+        blocked_until_renewed(&guard);
         assert!(server.exists("k"));
         guard.release().await.unwrap();
     });

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use distlock_tests::{RedisServer, residue};
+use distlock_tests::{RedisServer, residue, until_renewed};
 
-use super::{LONG, connect, is_renewed};
+use super::{LONG, connect};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn release_renewal_and_hand_off_still_work() {
@@ -14,7 +14,7 @@ async fn release_renewal_and_hand_off_still_work() {
     let waiter = tokio::spawn(async move { other.lock("k").wait(LONG).fenced().acquire().await });
     server.raw(&["SCRIPT", "FLUSH"]);
     // Renewal loads its script again.
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     server.raw(&["SCRIPT", "FLUSH"]);
     guard.release().await.unwrap();
     waiter.await.unwrap().unwrap().release().await.unwrap();

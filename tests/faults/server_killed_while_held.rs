@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use distlock::{LockError, LostReason};
-use distlock_tests::{RedisServer, eventually, residue};
+use distlock_tests::{RedisServer, eventually, residue, until_renewed};
 
-use super::{SOON, connect, is_renewed};
+use super::{SOON, connect};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lease_survives_a_restart_with_persistence() {
@@ -13,7 +13,7 @@ async fn a_lease_survives_a_restart_with_persistence() {
     let manager = connect(&server).await;
     let guard = manager.lock("k").ttl(Duration::from_secs(20)).acquire().await.unwrap();
     server.restart();
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     residue::none(&server).await;
 }

@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use distlock_tests::{RedisServer, eventually, residue, until_waiting};
+use distlock_tests::{RedisServer, eventually, residue, until_renewed, until_waiting};
 
-use super::{LONG, SOON, assert_says, assert_unavailable, connect, is_renewed};
+use super::{LONG, SOON, assert_says, assert_unavailable, connect};
 
 fn ask_for(server: &RedisServer, replicas: &str) {
     server.raw(&["CONFIG", "SET", "min-replicas-to-write", replicas]);
@@ -82,7 +82,7 @@ async fn a_held_lock_outlives_it() {
     until_refused(&server).await;
     guard.check().unwrap();
     ask_for(&server, "0");
-    is_renewed(&guard).await;
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     residue::none(&server).await;
 }

@@ -10,8 +10,8 @@ mod wakers;
 
 use std::time::{Duration, Instant};
 
-use distlock::{Guard, LockError, LockManager, LostReason};
-use distlock_tests::{Backend, RedisServer, eventually};
+use distlock::{LockError, LockManager, LostReason};
+use distlock_tests::{Backend, RedisServer, eventually, until_renewed};
 
 /// Much longer than any test runs.
 const LONG: Duration = Duration::from_secs(600);
@@ -28,7 +28,7 @@ async fn renewal_and_waits_survive_a_subscriber_that_panics(backend: Backend) {
     let guard = manager.lock("k").ttl(TTL).acquire().await.unwrap();
     let began = Instant::now();
     while began.elapsed() < TTL {
-        is_renewed(&guard).await;
+        until_renewed(&guard).await;
         let busy = other.lock("k").wait(Duration::from_millis(200)).acquire().await.unwrap_err();
         assert!(busy.is_busy(), "{busy}");
     }
@@ -38,17 +38,6 @@ async fn renewal_and_waits_survive_a_subscriber_that_panics(backend: Backend) {
     let lost = tokio::time::timeout(SOON, lost).await.expect("the body is stopped").unwrap_err();
     assert!(matches!(lost, LockError::Lost { reason: LostReason::Expired, .. }), "{lost}");
     backend.is_clean("k").await;
-}
-
-/// Waits until its lease lasts longer than before.
-async fn is_renewed(guard: &Guard) {
-    let mut remaining = guard.remaining();
-    eventually("it is renewed", async || {
-        guard.check().unwrap();
-        let before = std::mem::replace(&mut remaining, guard.remaining());
-        remaining > before
-    })
-    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

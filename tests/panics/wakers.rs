@@ -7,9 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use distlock::{LockManager, Retry};
-use distlock_tests::{Backend, RedisServer, eventually, until_waiting};
+use distlock_tests::{Backend, RedisServer, eventually, until_renewed, until_waiting};
 
-use super::{LONG, SOON, TTL, is_renewed, subscriber};
+use super::{LONG, SOON, TTL, subscriber};
 
 distlock_tests::suite![
     a_waker_that_panics_is_nobody_elses_trouble,
@@ -105,7 +105,7 @@ async fn a_waker_that_panics_is_nobody_elses_trouble(backend: Backend) {
     let kept = manager.lock("k").ttl(TTL).wait(SOON).acquire().await.unwrap();
     let busy = manager.lock("k").wait(ttl).acquire().await.unwrap_err();
     assert!(busy.is_busy(), "{busy}");
-    is_renewed(&kept).await;
+    until_renewed(&kept).await;
     kept.release().await.unwrap();
     backend.is_clean("k").await;
 }
@@ -151,7 +151,7 @@ async fn a_waker_may_drop_the_future_that_it_wakes(backend: Backend) {
     let kept = manager.lock("k").ttl(TTL).wait(SOON).acquire().await.unwrap();
     let busy = manager.lock("k").wait(ttl).acquire().await.unwrap_err();
     assert!(busy.is_busy(), "the thread watches timers: {busy}");
-    is_renewed(&kept).await;
+    until_renewed(&kept).await;
 
     let closing = manager.clone();
     let dropped = DropsItsTask::begin(async move { closing.shutdown(LONG).await });

@@ -49,4 +49,4 @@ pub use history::{Fault, History, Kind, Line, Section};
 pub use lock_client::{Event, LockClient};
 pub use shared_clock::shared_clock;
 pub use tally::Tally;
-pub use waiting::{until_nobody_waits, until_waiting};
+pub use waiting::{until_nobody_waits, until_renewed, until_waiting};

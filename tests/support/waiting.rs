@@ -1,6 +1,6 @@
-//! Finds out from outside whether a process waits.
+//! Finds out whether a process waits, or its lease is renewed.
 
-use distlock::LockManager;
+use distlock::{Guard, LockManager};
 
 use crate::eventually;
 
@@ -10,6 +10,20 @@ use crate::eventually;
 /// If they do not come, or no process holds the key.
 pub async fn until_waiting(manager: &LockManager, key: &str, count: u64) {
     eventually("they wait", async || waiting(manager, key).await >= count).await;
+}
+
+/// Waits until the lease lasts longer than before.
+///
+/// # Panics
+/// If it does not, or the lock is lost.
+pub async fn until_renewed(guard: &Guard) {
+    let mut remaining = guard.remaining();
+    eventually("it is renewed", async || {
+        guard.check().unwrap();
+        let before = std::mem::replace(&mut remaining, guard.remaining());
+        remaining > before
+    })
+    .await;
 }
 
 /// Waits until no request waits. See [`until_waiting`].
